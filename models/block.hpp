@@ -1,7 +1,7 @@
 // What a part of a network computes, on one rank of its groups: operators with the values that they read and write, in
-// the order of the forward pass. There is one list for each part; who runs it rewrites it into steps of its own (a
-// framework: framework.hpp; this program: rehearsal.hpp), and the backward pass follows from going through the list
-// from its end.
+// the order of the forward pass. There is one list for each part; it is rewritten into steps for a framework
+// (framework.hpp) or for native kernels (rehearsal.hpp), and the backward pass follows from reading the list in
+// reverse.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -44,7 +44,7 @@ enum class OperatorKind : std::uint8_t {
   squared_error   // (y;)
 };
 
-// Of a layer; ends have none.
+// Of a layer; embedding and head have none.
 enum class Section : std::uint8_t { none, attention, feed_forward, router, experts };
 
 struct Operator {
@@ -57,7 +57,7 @@ struct Operator {
   std::optional<RecomputeModule> module{};  // that it belongs to
 };
 
-// Of one rank: where sequence parallelism cuts the tokens over the tensor group, its own.
+// On one rank: with sequence parallelism, of its own tokens.
 struct BlockValue {
   std::int64_t elements = 0, columns = 0;
 };
@@ -91,7 +91,7 @@ struct BlockOptions {
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
   // Queries, keys and values, and gate and up, are values of their own.
   bool separate_projections = false;
-  double routed = 1;  // rows that the busiest rank gets of a token that is sent to one expert
+  double routed = 1;  // rows that the busiest rank gets per token and chosen expert
 };
 NetworkBlocks blocks(const Transformer& model, const BlockOptions& options);
 

@@ -1,4 +1,4 @@
-// Writes a block down, value by value and operator by operator.
+// Builds a block, value by value and operator by operator.
 #pragma once
 #include <utility>
 
@@ -27,7 +27,7 @@ class BlockBuilder {
   void add(OperatorKind kind, std::string_view name, List in, List out, List parameters = {}) {
     block_.operators.push_back({kind, name, std::move(in), std::move(out), std::move(parameters), section_, module_});
   }
-  // Of the operators that follow.
+  // The section of the operators that follow.
   void section(Section section, std::optional<RecomputeModule> module = {}) { section_ = section, module_ = module; }
   std::optional<RecomputeModule> module(std::optional<RecomputeModule> module) {
     return std::exchange(module_, module);

@@ -1,7 +1,7 @@
 // GPT-2's pre-norm block (Radford et al. 2019, section 2.3) and Llama's (2302.13971, section 2.2), in the
-// tensor-parallel form of Megatron-LM (1909.08053, section 3): the first linear layer of each half is cut along its
-// outputs, the second along its inputs; with sequence parallelism (Korthikanti 2205.05198, section 4.2.2) what lies
-// between is cut along the tokens.
+// tensor-parallel form of Megatron-LM (1909.08053, section 3): the first linear layer of each half is split along its
+// outputs, the second along its inputs; with sequence parallelism (Korthikanti 2205.05198, section 4.2.2) everything in
+// between is split along the tokens.
 #include <cmath>
 
 #include "models/block_builder.hpp"
@@ -45,7 +45,7 @@ class Transformers {
     if (gpt_) list.push_back(b.parameter(whole(bias, local_.hidden)));
     return list;
   }
-  // Into and out of what is cut over the tensor group. Where the tokens are not cut the value is the same one.
+  // At the edges of what tensor parallelism splits. Without sequence parallelism the value stays the same.
   Index enter(BlockBuilder& b, Index x) const {
     if (t_ == 1) return x;
     const Index y = scattered() ? tokens(b, local_.hidden) : x;
@@ -140,11 +140,11 @@ class Transformers {
     else
       heads = {tokens(b, local_.qkv)};
     b.add(linear, "qkv", {entered}, heads, weights);
-    b.add(rotate, gpt_ ? "transpose" : "rope", heads, heads);  // what was not rotated is not kept
+    b.add(rotate, gpt_ ? "transpose" : "rope", heads, heads);  // only rotated ones are kept
     return heads;
   }
-  // DeepSeek-V2 (2405.04434), section 2.1: queries and the latent of keys and values are made on the rank's own tokens;
-  // heads are made of them, and put together with the columns that carry the position.
+  // DeepSeek-V2 (2405.04434), section 2.1: queries and the latent of keys and values are made of the rank's own tokens;
+  // heads are made of these, and joined with the columns that carry the position.
   List latent_heads(BlockBuilder& b, Index y) const {
     const auto& m = *model_.mla;
     const std::int64_t a = local_.heads, q = a * model_.score_dim(), kv = a * (m.head_dim + m.value_dim);
@@ -180,13 +180,13 @@ class Transformers {
     b.module({});
     return seen;
   }
-  // As many rows as another value has.
+  // A value with as many rows as another one.
   Index rows_of(BlockBuilder& b, Index like, std::int64_t columns) const {
     const auto& value = b.at(like);
     return b.value(value.elements / value.columns * columns, columns);
   }
   std::int64_t kv() const { return (local_.qkv - local_.query) / 2; }  // width of the keys
-  // One matrix [3, heads x d, h] where there are as many keys as queries, else three; GPT has biases.
+  // One matrix [3, heads x d, h] if there are as many keys as queries, else three; GPT has biases.
   List attention_inputs(BlockBuilder& b) const {
     const std::int64_t h = local_.hidden, query = local_.query * t_;
     if (kv() == local_.query) {
@@ -230,9 +230,9 @@ class Transformers {
     return add_branch(b, x, z, std::move(branch));
   }
 
-  // x + sum of the chosen experts of norm(x), by weight + what every token sees of it. The router, dispatch and the
-  // experts work on the rank's own tokens, also where all ranks of a tensor group have all of them; what is shared is
-  // cut over the tensor group like any feed-forward layer.
+  // x + sum of the chosen experts of norm(x), by weight + the shared experts. The router, dispatch and the experts work
+  // on the rank's own tokens, even if all ranks of a tensor group hold all of them; shared experts are split over the
+  // tensor group like any feed-forward layer.
   Index experts_half(BlockBuilder& b, Index x) const {
     const auto& m = model_;
     const std::int64_t h = m.hidden, k = m.experts_per_token, held = options_.shard.experts_held(m);
@@ -259,7 +259,7 @@ class Transformers {
     const Index all = x_ > 1 ? routed(x_, h) : sent;
     if (x_ > 1) b.add(gather_rows, "expert gather", {sent}, {all});
     const Index u = routed(x_, up * f), g = routed(x_, f), z = routed(x_, h);
-    b.segment();  // of experts alone: their replicas are others
+    b.segment();  // only experts: they have other replicas
     const auto kind = gated_ ? TensorKind::expert_gate_up_weight : TensorKind::expert_up_weight;
     const Index up_weight = b.parameter(experts(kind, held * up, f, h)),
                 down_weight = b.parameter(experts(TensorKind::expert_down_weight, held * h, f, 1));
@@ -297,7 +297,7 @@ class Transformers {
     b.add(linear, "shared down", {g}, {z}, down);
     return leave(b, z);
   }
-  // Of so many times [slice, inner] here, whose first dimension is cut over the ranks that share an expert.
+  // `outer` times [slice, inner] here; the first dimension is split over the ranks that share an expert.
   Tensor experts(TensorKind kind, std::int64_t outer, std::int64_t slice, std::int64_t inner) const {
     const std::int64_t ranks = options_.shard.expert, each = options_.shard.expert_tensor;
     const Split split = each > 1 ? Split::expert_tensor : Split::none;

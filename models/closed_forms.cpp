@@ -12,7 +12,7 @@ LayerForms layer_forms(const Transformer& m, LayerKind kind, std::int64_t sequen
   LayerForms forms;
   const double tokens = double(sequence);
   forms.met = attention_matrices(m) + ffn_matrices(m, kind, m.experts_per_token);
-  // Per token 2 FLOP an entry; scores 2 s a d and values as many, each with two gradients of the same.
+  // Per token 2 FLOP per entry; scores take 2 s a d and values the same, each with two gradients of that size.
   const double matrices = 2 * forms.met * tokens;
   const double core = 2 * tokens * tokens * double(m.heads * (m.score_dim() + m.value_dim()));
   forms.forward = Flops(matrices + core);

@@ -13,14 +13,14 @@ namespace rehearsal::models {
 struct LayerForms {
   double met = 0;  // entries of the matrices that a token meets
   Flops forward, input_gradient, weight_gradient;
-  // Kept from forward to input gradient, and from that to weight gradient; in 2 bytes, attention fused, no dropout. Of
-  // layers that a framework's part is written for.
+  // Kept from forward to input gradient, and from that to weight gradient; in 2 bytes, attention fused, no dropout.
+  // Only for layers that a framework's part exists for.
   std::optional<Bytes> activation, weight_hold;
 };
 LayerForms layer_forms(const Transformer& model, LayerKind kind, std::int64_t sequence);
 
-// Of `groups` that share `experts` evenly (GPUs, nodes), how many hold one of the k experts of a token, on average over
-// all choices of k: n (1 - C(E - E/n, k) / C(E, k)).
+// The expected number of groups (GPUs, nodes), among `groups` that share `experts` evenly, that hold one of the k
+// experts of a token, over all choices of k: n (1 - C(E - E/n, k) / C(E, k)).
 double expected_groups(std::int64_t experts, std::int64_t k, std::int64_t groups);
 
 }  // namespace rehearsal::models

@@ -27,8 +27,8 @@ struct ExpertSettings {
   std::optional<std::int64_t> limit_nodes;  // that a token may be sent to (DeepSeek-V3, section 2.1.2)
   Dispatch dispatch = Dispatch::all_to_all;
   ExpertBalance balance = ExpertBalance::none;
-  // Replicas beside one of each expert; at most so many, unless they are `settled`: fewer where more make a step
-  // longer.
+  // Replicas in addition to one of each expert; at most this number, unless they are `settled`: fewer if more make a
+  // step longer.
   std::int64_t redundant = 0;
   bool settled = false;
   std::optional<std::int64_t> every;  // steps from one placement to the next
@@ -38,7 +38,7 @@ struct ExpertSettings {
 struct Routed {
   double load = 1;    // rows of the busiest rank over the mean of all, both before any are dropped
   double kept = 1;    // of all rows, those that are not dropped
-  bool waits = true;  // nobody knows before the routing how many rows an expert gets, so the host waits for it
+  bool waits = true;  // the host waits for the routing to know how many rows an expert gets
   bool two_hop = false;
   std::int64_t most_domains = 0;  // 0: any number
 };

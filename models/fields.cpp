@@ -107,9 +107,10 @@ const Description& expert_fields() {
       choice<&E::balance>("balance",
                           {{"none", ExpertBalance::none}, {"eplb", ExpertBalance::eplb}, {"best", ExpertBalance::best}},
                           kDefault, "who places experts on GPUs: their order, EPLB or `rehearse balance`'s own search"),
-      field<&E::redundant>("redundant", whole(0, kMostRedundant), kDefault,
-                           "replicas of experts beside the first of each, at most; fewer where more make the step longer; "
-                           "with `balance`"),
+      field<&E::redundant>(
+          "redundant", whole(0, kMostRedundant), kDefault,
+          "replicas of experts beside the first of each, at most; fewer where more make the step longer; "
+          "with `balance`"),
       aside<&E::settled>("whoever looks for the best number says which one is tried"),
       field<&E::every>("every", whole(1, 1e9), std::nullopt, "steps from one placement to the next (never again)"));
   return all;
@@ -153,9 +154,7 @@ const Description& training_fields() {
       {.groups = {{.key = "recompute",
                    .help = "which layers compute their forward again in the backward",
                    .short_for = "mode"},
-                  {.key = "lora",
-                   .help = "low-rank adapters (LoRA) learn, and nothing else does",
-                   .short_for = "rank"},
+                  {.key = "lora", .help = "low-rank adapters (LoRA) learn, and nothing else does", .short_for = "rank"},
                   {.key = "overlap", .help = "what runs under computation; wins over `framework`"},
                   {.key = "fsdp", .help = "how ZeRO-3 gathers"},
                   {.key = "buffers",
@@ -176,7 +175,7 @@ const Description& training_fields() {
                           kDefault, "what adamw keeps its two moments in; int8: with a scale for each 256"),
       field<&T::master_copy>("master_copy", boolean(), kDefault,
                              "weights in 16 bits have a copy in fp32, which the optimizer updates"),
-      // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits to add up in.
+      // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits for sums.
       choice<&T::gradient_precision>(
           "gradient_precision", {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}},
           {[](const T& t) { return t.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32; },
@@ -245,8 +244,8 @@ const Description& training_fields() {
       field<&T::recompute_layers>("recompute.layers", whole(0, 1e9), std::nullopt,
                                   "the first of a stage (Megatron's method block); all where it is left out. Not "
                                   "Megatron's `uniform`, whose groups recompute everything"),
-      choice<&T::attention>("attention", {{"flash", AttentionKind::flash}, {"unfused", AttentionKind::unfused}}, kDefault,
-                            ""),
+      choice<&T::attention>("attention", {{"flash", AttentionKind::flash}, {"unfused", AttentionKind::unfused}},
+                            kDefault, ""),
       field<&T::causal>("causal", boolean(), kDefault, "whether tokens see only those before them"),
       choice<&T::context>("context",
                           {{"ring", ContextKind::ring},
@@ -285,13 +284,14 @@ const Description& training_fields() {
       nested<&T::offload>("offload", offload_fields()),
       choice<&T::partition_activations>(
           "partition_activations",
-          {{"none", CutCheckpoints::none}, {"device", CutCheckpoints::device}, {"host", CutCheckpoints::host}}, kDefault,
+          {{"none", CutCheckpoints::none}, {"device", CutCheckpoints::device}, {"host", CutCheckpoints::host}},
+          kDefault,
           "what recomputed layers keep is cut over the tensor group and gathered for the "
           "backward (ZeRO-R)"),
       choice<&T::allocator>(
           "allocator",
-          {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}}, kDefault,
-          "torch's caching allocator, the same with expandable segments, or reserved = allocated"),
+          {{"caching", Allocator::caching}, {"expandable", Allocator::expandable}, {"exact", Allocator::exact}},
+          kDefault, "torch's caching allocator, the same with expandable segments, or reserved = allocated"),
       field<&T::defragment>("defragment", boolean(), kDefault,
                             "what recomputed layers keep, and gradients that wait for their reduction, are copied into "
                             "memory that was allocated for them once (ZeRO-R); of recompute full, or zero 2 and 3"));
@@ -355,7 +355,8 @@ const Description& framework_fields() {
       field<&S::bf16_gradients>("bf16_gradients", boolean(), kDefault,
                                 "training in bf16, fp8 and fp4 keeps and reduces gradients in bf16, where "
                                 "`training.gradient_precision` does not say"),
-      choice<&S::zero1_reduces>("zero1_reduces", {{"shards", Zero1Reduces::shards}, {"all", Zero1Reduces::all}}, kDefault,
+      choice<&S::zero1_reduces>("zero1_reduces", {{"shards", Zero1Reduces::shards}, {"all", Zero1Reduces::all}},
+                                kDefault,
                                 "what ZeRO-1 reduces: shards to their owners, or all gradients to everybody "
                                 "(DeepSpeed's `reduce_scatter: false`)"),
       field<&S::sharded_tensors>("sharded_tensors", whole(1, 1000), kDefault,
@@ -447,7 +448,7 @@ const Description& framework_fields() {
       field<&S::workspace>("workspace", size(), kDefault, "of the matrix library"),
       field<&S::nccl>("nccl", version(), kDefault, "NCCL's version: which algorithms of collectives there are"),
       field<&S::native_kernels>("native_kernels", boolean(), kDefault,
-                             "this program's kernels on exact buffers: what `measure` performs"),
+                                "this program's kernels on exact buffers: what `measure` performs"),
       aside<&S::source>("citations move no answer"), aside<&S::sources>("citations move no answer"),
       aside<&S::assumed>("citations move no answer"));
   return all;

@@ -1,4 +1,4 @@
-// What users may say of a model, of training and of a framework: keys, units, ranges, defaults (base/fields.hpp).
+// What users may specify of a model, of training and of a framework: keys, units, ranges, defaults (base/fields.hpp).
 #pragma once
 #include "base/fields.hpp"
 #include "models/experts.hpp"
@@ -7,8 +7,8 @@
 namespace rehearsal::models {
 
 const fields::Description& model_fields();
-const fields::Description& expert_fields();    // of Transformer
-const fields::Description& training_fields();  // of Training
+const fields::Description& expert_fields();     // of Transformer
+const fields::Description& training_fields();   // of Training
 const fields::Description& framework_fields();  // of Framework
 
 }  // namespace rehearsal::models

@@ -1,7 +1,7 @@
-// Low-rank adapters (LoRA, arXiv 2106.09685): y = x w + s (x a) b beside a linear layer whose own weights do not learn.
-// Each is two narrow products, a scale and a sum; queries, keys and values, and gate and up, have adapters of their own
-// where they are products of their own. Nothing but adapters has gradients, so what only gradients of frozen weights
-// would read is not kept.
+// Low-rank adapters (LoRA, arXiv 2106.09685): y = x w + s (x a) b beside a linear layer whose own weights are frozen.
+// Each is two narrow GEMMs, a scale and a sum; queries, keys and values, and gate and up, have separate adapters if
+// they are separate GEMMs. Only adapters have gradients, so values that only gradients of frozen weights would read are
+// not kept.
 #include <string_view>
 #include <utility>
 
@@ -18,7 +18,7 @@ std::optional<AdaptedLayer> layer_of(std::string_view linear) {
   return std::nullopt;
 }
 
-// Scaled (2 bytes read, 2 written) and added (4 read, 2 written): one kernel where a compiler fuses, else two.
+// Scaled (2 bytes read, 2 written) and added (4 read, 2 written): one kernel if a compiler fuses, else two.
 constexpr double kScaled = 4, kAdded = 6;
 
 }  // namespace
@@ -49,7 +49,7 @@ void FrameworkRewrite::forward_adapter(const Operator& op) {
   part_.forward.push_back(plain("adapter sum", wide_ * (kAdded + (fused ? 0 : kScaled)) * columns, fused ? 1 : 2, sum));
 }
 
-// `at_hand`: the input for a backward in one pass; `kept`: until a weight gradient in a pass of its own.
+// `at_hand`: the input in a one-pass backward; `kept`: until a weight gradient in a pass of its own.
 void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index kept) {
   auto& list = part_.input_gradient_steps;
   const auto [down, up] = adapter_of(op);

@@ -72,7 +72,7 @@ FrameworkRewrite::Operands FrameworkRewrite::attended(const Operator& op) const 
   for (const auto v : op.in) all.push_back(read(v));
   return all;
 }
-// Of queries, keys and values.
+// Gradients of queries, keys and values.
 FrameworkRewrite::Operands FrameworkRewrite::gradients_of_attended(const Operator& op) {
   Operands made;
   for (const auto v : op.in) made.push_back(write(gradient_of(v)));
@@ -87,7 +87,7 @@ FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
           run_.training.causal, backward,     values,         precision};
 }
 
-// Latent heads are split and put together again: one and a half times their columns, read and written.
+// Latent heads are split and joined again: one and a half times their columns, read and written.
 double FrameworkRewrite::rotation_traffic() const {
   const auto& m = run_.model;
   const double rows = double(local_.tokens);

@@ -1,12 +1,12 @@
-// Attention of a sequence that is cut over the context group: c ranks with s/c tokens each, of which nothing but
-// attention sees the others'. Keys and values travel around (Ring Attention, 2310.01889; Megatron-Core's "p2p"), are
-// gathered (Llama 3, 2407.21783, section 3.3.2), or heads are cut instead meanwhile (Ulysses, 2309.14509).
+// Attention of a sequence that is split over the context group: c ranks with s/c tokens each; only attention sees other
+// ranks' tokens. Keys and values travel around (Ring Attention, 2310.01889; Megatron-Core's "p2p"), are gathered (Llama
+// 3, 2407.21783, section 3.3.2), or heads are split instead meanwhile (Ulysses, 2309.14509).
 //
 // A causal mask leaves rank i of the sequence in order i + 1/2 blocks of s/c x s/c scores. Balanced, each rank has
-// piece i and piece 2c - 1 - i of 2c, and c half blocks: its own with the diagonal through it, and of each of the
-// others either all queries with the earlier half of the keys or the later half of the queries with all keys. Each is
-// priced as a block with a diagonal: as many scores, and counted whole where masks are not discounted. Every rank is as
-// busy as the busiest one, which is the last.
+// piece i and piece 2c - 1 - i of 2c, and c half blocks: its own, crossed by the diagonal, and with each other rank
+// either all queries with the earlier half of the keys or the later half of the queries with all keys. Each is priced
+// as a block with a diagonal: as many scores, and counted whole where masks are not discounted. Every rank counts as
+// busy as the busiest one, the last.
 #include <array>
 #include <utility>
 
@@ -16,8 +16,7 @@
 namespace rehearsal::models {
 namespace {
 
-// Bytes per element of a part of one block that is added to a sum, beside those of the part: 4 read and 4 written of
-// the fp32 sum.
+// Bytes per element to add a part of one block to an fp32 sum, besides reading the part itself: 4 read and 4 written.
 constexpr double kAddPart = 4 + 4;
 
 }  // namespace
@@ -34,14 +33,14 @@ void FrameworkRewrite::context_attention(const Operator& op, bool back) {
   }
 }
 
-// Of the keys of all heads here, or of their values. Latent heads all have their own.
+// Columns of the keys of all heads here, or of their values. Each latent head has its own.
 double FrameworkRewrite::context_columns(bool keys) const {
   const auto& m = run_.model;
   if (m.mla) return double(local_.heads * (keys ? m.score_dim() : m.value_dim()));
   return double(local_.qkv - local_.query) / 2;
 }
 
-// All queries here with so many keys.
+// All queries here with `keys` keys.
 FusedAttention FrameworkRewrite::context_block(std::int64_t keys, bool causal, bool backward) const {
   auto block = fused_attention(backward);
   block.queries = run_.shard.sequence / run_.shard.context, block.keys = keys, block.causal = causal;
@@ -54,7 +53,7 @@ FusedAttention FrameworkRewrite::ring_block(std::int64_t step, bool backward) co
                        training.causal && (training.context_balance || step == 0), backward);
 }
 
-// While a block is attended to, the next keys and values arrive in the other of two buffers.
+// While attention works on a block, the next keys and values arrive in the other one of two buffers.
 void FrameworkRewrite::ring_forward(const Operator& op) {
   const auto c = run_.shard.context;
   const double rows = double(local_.tokens), results = double(block_.values[op.out[0]].elements);
@@ -79,7 +78,7 @@ void FrameworkRewrite::ring_forward(const Operator& op) {
   }
 }
 
-// Keys and values travel once more, and with them the gradients of those that were there before.
+// Keys and values travel once more, together with the gradients of those that were there before.
 void FrameworkRewrite::ring_backward(const Operator& op) {
   const auto c = run_.shard.context;
   const double rows = double(local_.tokens), queries = rows * double(local_.heads * run_.model.score_dim());
@@ -108,8 +107,8 @@ void FrameworkRewrite::ring_backward(const Operator& op) {
   }
 }
 
-// What is gathered is gathered again for the backward, which scatters the gradients. One kernel has all keys that the
-// last rank sees: as many scores as it has, exactly.
+// Gathered values are gathered again for the backward, which scatters the gradients. One kernel has all keys that the
+// last rank sees: exactly as many scores as it has.
 void FrameworkRewrite::gather_context(const Operator& op, bool back) {
   const std::int64_t s = run_.shard.sequence, own = s / run_.shard.context;
   const bool causal = run_.training.causal, balanced = run_.training.context_balance;
@@ -144,8 +143,8 @@ void FrameworkRewrite::gather_context(const Operator& op, bool back) {
   list.push_back(travels("context reduce-scatter", CollectiveKind::reduce_scatter, std::move(scattered)));
 }
 
-// Each rank attends to all tokens with a c-th of the heads. Where there are fewer keys than ranks, several get a copy.
-// What the exchange made is kept for the backward, not what it was made of.
+// Each rank attends to all tokens with a c-th of the heads. With fewer keys than ranks, several ranks get a copy. The
+// output of the exchange is kept for the backward, not its input.
 void FrameworkRewrite::exchange_heads(const Operator& op, bool back) {
   const auto c = run_.shard.context;
   const double rows = double(local_.tokens), heads = double(local_.heads);

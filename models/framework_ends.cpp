@@ -6,9 +6,9 @@
 
 namespace rehearsal::models {
 
-// 16 bytes per element in all: look-up 4, positions 6 (or scaling), dropout or cast 2 forward; 4 backward. Gpt without
-// learned positions has two kernels of 6 bytes. The gradient
-// of a look-up is dense here: cleared and written over the whole slice, then added to the buffer.
+// 16 bytes per element in all: look-up 4, positions 6 (or scaling), dropout or cast 2 forward; 4 backward. GPT without
+// learned positions has two kernels of 6 bytes. The gradient of a look-up is dense here: cleared and written over the
+// whole slice, then added to the buffer.
 void FrameworkRewrite::embed(const Operator& op, bool back) {
   const Index x = op.out[0];
   const double size = double(block_.values[x].elements);
@@ -31,12 +31,12 @@ void FrameworkRewrite::embed(const Operator& op, bool back) {
 }
 
 // The cross-entropy. Cast to fp32, maximum, exponentials, sum, loss: 34 bytes per logit eager, 16 in a compiled kernel;
-// backward 14 and 10. Of 2-byte logits a fp32 copy is made, and of that softmax or log-softmax, which is what the
+// backward 14 and 10. The 2-byte logits are copied to fp32, and the copy becomes softmax or log-softmax, which the
 // backward needs; Megatron-Core subtracts the maximum and takes exponentials within the copy
 // (calculate_predicted_logits in core/tensor_parallel/cross_entropy.py). Megatron turns it into the gradient in place
 // and casts it. A training loop of torch holds the 2-byte logits, its model's output, until the backward has ended.
-// Torch writes the gradient of the loss, then that of the logits; over a sliced vocabulary it does so by steps
-// (torch.distributed's loss parallel): one fp32 array more in each pass. A fused kernel reads the 2-byte logits and
+// Torch writes the gradient of the loss, then that of the logits; over a sliced vocabulary it does so in steps
+// (torch.distributed's loss parallel): one more fp32 array in each pass. A fused kernel reads the 2-byte logits and
 // writes their gradient, also in 2 bytes.
 void FrameworkRewrite::loss(const Operator& op, bool back) {
   const Index logits = op.in[0];

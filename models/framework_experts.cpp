@@ -1,5 +1,5 @@
-// Layers with experts as frameworks run them: the router, tokens on their way to their experts and back, products of
-// the experts, and what the host launches for all that.
+// Layers with experts as frameworks run them: the router, the exchange of tokens, GEMMs of the experts, and the host's
+// launches for all of that.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -11,16 +11,15 @@ namespace {
 
 using Kind = OperatorKind;
 
-// Launches of the modules of Megatron-Core around and in a layer with experts, forward: counted there, and the
-// attention module with what it launches beyond its kernels. With one scale a block every product of an expert is
-// quantised and its scales swizzled by kernels of their own. Fitted together with the time of a launch, on the same
-// runs.
+// Launches of Megatron-Core's modules around and in a layer with experts, forward: counted there; and the attention
+// module, with its launches beyond kernels. With one scale per block every product of an expert is quantised, and its
+// scales swizzled, by separate kernels. Fitted together with the time of a launch, on the same runs.
 constexpr double kAttentionModule = 1.6;
 constexpr std::int64_t kAttention = 14, kLatentAttention = 24, kCasts = 4;
 constexpr std::int64_t kRouter = 12, kFusedDispatch = 12, kExchange = 26, kShared = 8;
 constexpr std::int64_t kGroupedMlp = 6, kAroundExperts = 10;
 constexpr double kTensorScales = 1.5, kBlockScales = 7.5;
-constexpr std::int64_t kOfGraph = 3, kRouterInGraph = 8;  // what a captured section leaves
+constexpr std::int64_t kOfGraph = 3, kRouterInGraph = 8;  // left by a captured section
 constexpr std::int64_t kRecomputedModule = 80;            // of a checkpoint, in the backward
 
 bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
@@ -41,7 +40,7 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
   const Gemm product{in.elements / in.columns, logits.columns, in.columns, 1, Precision::tf32, false};
   if (!back) {
     part_.values[op.out[0]].size = Bytes(4 * logits.elements);
-    part_.values[op.out[1]].size = Bytes(8 * chosen.elements);  // which, and its weight
+    part_.values[op.out[1]].size = Bytes(8 * chosen.elements);  // the expert, and its weight
     part_.forward.push_back({"router", product, {read(x), write(op.out[0])}});
     part_.forward.push_back(plain("top-k", 12 * double(logits.elements), 1, {read(op.out[0]), write(op.out[1])}));
     return;
@@ -55,8 +54,8 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
                       {read(dlogits), read(x)}});
 }
 
-// Rows travel in 16 bits, or with a scale for each block of 128 in 8 bits to the experts: tokens, and gradients of what
-// experts make (2412.19437, section 3.3.2).
+// Rows are sent in 16 bits, or in 8 bits with a scale for each block of 128 on the way to the experts: tokens, and
+// gradients of the experts' outputs (2412.19437, section 3.3.2).
 void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index to) {
   const auto& run = run_;
   const auto& model = run.model;
@@ -75,8 +74,8 @@ void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index
 }
 
 // Megatron-Core's --moe-shared-expert-overlap (transformer/moe/shared_experts.py, token_dispatcher.py): shared experts
-// have a stream of their own. Gather, first product and activation are launched after the dispatch, second product and
-// scatter after the combine; autograd is told to take the gradients in the same places.
+// have a stream of their own. Gather, first GEMM and activation are launched after the dispatch, second GEMM and
+// scatter after the combine; autograd computes the gradients in the same places.
 bool FrameworkRewrite::beside_exchange(const Operator& op) const {
   return run_.framework.shared_expert_overlap && run_.shard.expert > 1 && op.module == RecomputeModule::shared_experts;
 }
@@ -98,10 +97,10 @@ void FrameworkRewrite::run_beside(const Operator& exchange, bool back) {
   for (auto i = weights; i < weights_.size(); ++i) weights_[i].step.of_shared_experts = true;
 }
 
-// Dispatch to the experts or combine on the way back, of which either is the other's gradient. An all-to-all takes rows
-// in the order of the ranks and leaves them so, which are put in the order of the experts; kernels that know the
-// experts send tokens, of which rows are made on arrival. The weights of the chosen experts are multiplied in with the
-// activation, so nothing but where rows belong is kept.
+// Dispatch to the experts or combine on the way back; each is the other's gradient. An all-to-all takes and leaves rows
+// in the order of ranks, which are then permuted to the order of the experts; kernels that know the experts send
+// tokens, and make rows of them on arrival. The weights of the chosen experts are multiplied in with the activation, so
+// only the places of rows are kept.
 void FrameworkRewrite::travel(const Operator& op, bool back) {
   const bool dispatches = op.kind == Kind::dispatch;
   const Index chosen = op.in[1], rows = dispatches ? op.out[0] : op.in[0];
@@ -125,7 +124,7 @@ void FrameworkRewrite::travel(const Operator& op, bool back) {
   }
 }
 
-// Ranks that share an expert see each other's rows, and add up their parts of the result.
+// Ranks that share an expert gather each other's rows, and sum their parts of the result.
 void FrameworkRewrite::share_rows(const Operator& op, bool back) {
   const bool gathers = (op.kind == Kind::gather_rows) != back;
   const Index all = op.kind == Kind::gather_rows ? op.out[0] : op.in[0];
@@ -135,7 +134,7 @@ void FrameworkRewrite::share_rows(const Operator& op, bool back) {
   part_.input_gradient_steps.push_back({op.name, moved, {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}});
 }
 
-// A part of a value is there already; the whole of a gradient, or of what experts made, is gathered.
+// A part of a value is already there; the whole of a gradient, or of the experts' output, is gathered.
 void FrameworkRewrite::own_tokens(const Operator& op, bool back) {
   const Index from = back ? *gradients_[op.out[0]] : op.in[0], to = back ? gradient_of(op.in[0]) : op.out[0];
   auto& list = back ? part_.input_gradient_steps : part_.forward;
@@ -162,7 +161,7 @@ double FrameworkRewrite::expert_activation_bytes(bool back) const {
 double FrameworkRewrite::activated() const {
   return run_.framework.activated_traffic * (run_.framework.fused_grouped_mlp ? run_.framework.fused_activation : 1);
 }
-// Casts of one side of a product: rows are as wide as the network, or as an expert.
+// Casts of one operand of a product: rows are as wide as the network, or as an expert.
 void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8()) return;
   const Index v = back ? op.out[0] : op.in[0];
@@ -196,9 +195,8 @@ void FrameworkRewrite::backward_experts(const Operator& op) {
        {read(dy), read(kept)}});
 }
 
-// What is shared, beside what was routed; read twice, written once.
-// The gradient of a skip connection is that of the sum, which is kept for it while the other way goes on: it is counted
-// beside it.
+// The sum with the shared experts: read twice, written once. The gradient of a skip connection is that of the sum,
+// which is kept for it while the backward goes on: it is counted separately.
 void FrameworkRewrite::join(const Operator& op, bool back) {
   if (back) {
     gradients_[op.in[0]] = gradients_[op.in[1]] = *gradients_[op.out[0]];
@@ -248,8 +246,8 @@ FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
   return launches;
 }
 
-// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, of the routing and
-// of the experts together; a capacity says it before.
+// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, routing and experts
+// together; with a capacity the number is known beforehand.
 void FrameworkRewrite::launch_experts() {
   const auto launches = expert_launches();
   const auto& forward = part_.forward;

@@ -1,4 +1,4 @@
-// Linear layers as frameworks run them: products, casts of what they read to fp8, and both gradients.
+// Linear layers as frameworks run them: GEMMs, casts of their operands to fp8, and both gradients.
 #include <algorithm>
 #include <utility>
 
@@ -8,9 +8,9 @@
 namespace rehearsal::models {
 namespace {
 
-// Bytes per element that a cast to fp8 moves: 2 read, 1 written. The largest of a row is known only after the whole row
+// Bytes per element that a cast to fp8 moves: 2 read, 1 written. The maximum of a row is known only after the whole row
 // was read, so a row is read twice; the 128 elements of a block stay in registers, with an fp32 scale for each block.
-// The largest of a tensor comes from the kernel before.
+// The maximum of a tensor comes from the previous kernel.
 constexpr double cast_bytes(Fp8Scaling scaling) {
   switch (scaling) {
     case Fp8Scaling::tensorwise:
@@ -57,14 +57,14 @@ Gemm FrameworkRewrite::product(const Operator& op) const {
 }
 
 // Elements that a GEMM of this rank casts of an operand. A tensor's scale is known before its parts are gathered, so
-// each rank casts its own part; with a scale a row, every rank casts all that it gathered (torchtitan gathers in fp8
-// with tensor-wise scales alone).
+// each rank casts its own part; with a scale per row, every rank casts all that it gathered (torchtitan gathers in fp8
+// with tensor-wise scales only).
 double FrameworkRewrite::cast_elements(Index v) const {
   const bool whole = run_.framework.fp8_scaling == Fp8Scaling::rowwise;
   const auto source = entered_from_[v];
   return double(block_.values[source && !whole ? *source : v].elements);
 }
-// In one kernel a pass, but for which casts are parts of the kernels before them.
+// One kernel per pass, unless casts are parts of the kernels before them.
 void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8() || op.section == Section::none) return;
   const auto scaling = run_.framework.fp8_scaling;
@@ -72,8 +72,8 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
   double moved = inputs;
   std::string_view last = "mlp down";
   if (back) {
-    // One scale a tensor serves the input gradient and the weight gradient. Scales along K do not: the weight gradient
-    // sums over tokens, so gradients are cast a second time that way, and the inputs again.
+    // One scale per tensor serves the input gradient and the weight gradient. Scales along K do not: the weight
+    // gradient sums over tokens, so gradients are cast a second time along them, and the inputs again.
     double gradients = 0;
     const bool whole = scaling == Fp8Scaling::rowwise;
     for (const auto v : op.out)
@@ -82,7 +82,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
     moved = scaling == Fp8Scaling::tensorwise ? gradients : 2 * gradients + inputs;
     last = "qkv";
   }
-  // What is gathered is gathered when it has been cast.
+  // Gathered operands are cast before they are gathered.
   const auto* gather = list.empty() ? nullptr : std::get_if<GroupCollective>(&list.back().what);
   const bool before = gather && gather->kind == CollectiveKind::all_gather;
   Operands operands;
@@ -93,7 +93,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
   const Index narrow = value(moved);
   operands.push_back(write(narrow));
   of_product.push_back(read(narrow));
-  // Of what is gathered the own part, where that is what was cast.
+  // Of a gathered operand only the rank's own part, if that was what was cast.
   const bool own = !entered_from_[op.in[0]] || scaling != Fp8Scaling::rowwise;
   if (!back && run_.framework.saves_casts && own) casts_[op.in[0]] = narrow;
   list.insert(list.end() - (before ? 1 : 0),
@@ -110,8 +110,8 @@ void FrameworkRewrite::forward_linear(const Operator& op) {
 }
 
 // With sequence parallelism the gathered input, which the weight gradient needs, was not kept and is gathered again
-// meanwhile (Korthikanti 2205.05198, section 4.2.2). In a pass of its own the weight gradient finds the parts alone.
-// Shared experts beside an exchange gather outside of their product, which keeps what it was given.
+// meanwhile (Korthikanti 2205.05198, section 4.2.2). A weight gradient in its own pass has only the parts. Shared
+// experts beside an exchange gather outside of their GEMM, which keeps its input.
 void FrameworkRewrite::backward_linear(const Operator& op) {
   auto& list = part_.input_gradient_steps;
   const Gemm forward = product(op);
@@ -125,7 +125,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.step.operands.push_back(read(*gradients_[v]));
     weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
   }
-  // The input is for the gradient of weights; of frozen ones there is none.
+  // The input is for the weight gradient; frozen weights have none.
   const bool frozen = run_.training.frozen(), read_again = !frozen || adapted(op);
   Index at_hand = frozen ? in : casts_[in].value_or(in), until_then = at_hand;
   if (read_again && entered_from_[in] && !run_.framework.saves_gathered && !beside_exchange(op)) {

@@ -1,5 +1,5 @@
-// What becomes of the lists of steps of a part: pieces of GEMMs beside their collectives, weight gradients in the
-// backward, repeated steps.
+// Rewrites of the step lists of a part: pieces of GEMMs beside their collectives, weight gradients in the backward,
+// recomputed steps.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ std::vector<Operand> both(const std::vector<Operand>& a, const std::vector<Opera
 // --- selective recomputation by operator
 
 // torchtitan's selection (models/README.md, section 2): attention, reduce-scatters and every first of two GEMMs are
-// kept. With separate projections those are q, k, v, out, gate, up, down.
+// kept. With separate projections the GEMMs are q, k, v, out, gate, up, down.
 struct ByOperator {
   Part& part;
   const Block& block;
@@ -78,8 +78,8 @@ struct ByOperator {
       else
         again.push_back(step);
     }
-    // A compiler drops what is only needed for a result that was kept. Else a step that is not repeated hands out what
-    // it has kept, needed or not.
+    // A compiler drops steps that only a kept result needs. Otherwise a step that is not repeated returns what it has
+    // kept, needed or not.
     auto needed = needed_again(part, again);
     if (run.compiled()) return needed;
     if (run.framework.early_stop) {
@@ -106,12 +106,12 @@ void pipeline(std::vector<Step>& list, const FrameworkRun& run) {
   };
   std::vector<Step> result;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    // The gradient of an input that several products share is their sum, which has no one GEMM to be cut.
+    // The gradient of an input that several GEMMs share is their sum, so there is no single GEMM to be split.
     const bool sum = run.framework.separate_projections &&
                      (list[i].name == "qkv gradient" ||
                       (list[i].name == "mlp up gradient" && run.model.ffn_kind == FfnKind::swiglu));
     const bool gemm = std::holds_alternative<Gemm>(list[i].what) && !sum;
-    if (list[i].of_shared_experts) {  // communicate by themselves: their layers are told not to
+    if (list[i].of_shared_experts) {  // not overlapped: their layers have it switched off
       result.push_back(list[i]);
     } else if (collective(list, i, CollectiveKind::all_gather) && i + 1 < list.size() &&
                std::holds_alternative<Gemm>(list[i + 1].what)) {
@@ -174,13 +174,13 @@ void hide_under_shared_experts(std::vector<Step>& list) {
     if (steps == 0) continue;
     list[first].beside = *exchange, list[first].beside_steps = steps;
     list[i].what = MemoryBound{Bytes{}, 0, Traffic::plain};
-    auto& last = list[i + steps].operands;  // what travels is there until it has arrived
+    auto& last = list[i + steps].operands;  // its operands stay until it has arrived
     last.insert(last.end(), list[i].operands.begin(), list[i].operands.end());
   }
 }
 
-// What the tensor group makes of the gradient of a GEMM's input travels beside the gradient of its weights
-// (Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk overlap).
+// The tensor group's reduction of the gradient of a GEMM's input runs beside the gradient of its weights (Megatron-LM's
+// LinearWithGradAccumulationAndAsyncCommunication; Transformer Engine's bulk overlap).
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,
                                   const FrameworkRun& run) {
   std::vector<Step> all;
@@ -205,9 +205,8 @@ std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const
   return all;
 }
 
-// A module by itself (Megatron-Core's --recompute-modules): what it makes for itself is made again. The result of
-// attention is what the next GEMM needs, and kept; that of a norm is not, Megatron discards it (2205.05198 has it
-// kept).
+// A single module (Megatron-Core's --recompute-modules): its intermediate values are recomputed. The result of
+// attention is what the next GEMM needs, and kept; that of a norm is not, Megatron discards it (2205.05198 keeps it).
 std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules& modules, Recompute mode,
                                    const FrameworkRun& run) {
   if (mode == Recompute::none) return {};
@@ -218,7 +217,7 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
       return ByOperator{part, block, run, modules}.steps();
     wanted = {RecomputeModule::core_attn};
   }
-  // The whole of MoELayer's forward is one checkpoint (moe_layer.py), with what else could be one by itself.
+  // The whole forward of MoELayer is one checkpoint (moe_layer.py), including modules that could be one by themselves.
   if (wanted.contains(RecomputeModule::moe)) wanted.insert({RecomputeModule::moe_act, RecomputeModule::shared_experts});
   if (wanted.contains(RecomputeModule::core_attn))
     for (const auto& op : block.operators)
@@ -226,7 +225,7 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
   std::vector<Step> again;
   for (std::size_t i = 0; i < modules.size(); ++i)
     if (modules[i] && wanted.contains(*modules[i])) again.push_back(part.forward[i]);
-  // A checkpoint runs its forward to the end; the core of attention ends with what is kept.
+  // A checkpoint repeats its whole forward; that of the attention core ends with the kept result.
   return run.framework.early_stop && wanted.contains(RecomputeModule::mlp) ? needed_again(part, again) : again;
 }
 

@@ -1,7 +1,7 @@
-// Attention of a sequence that goes through in pieces (Seq1F1B, arXiv 2406.03488): one kernel of the own queries with
-// the keys and values of all pieces up to this one, which stand where their forwards wrote them. A backward adds to
-// sums of the gradients of earlier keys and values; pieces come back from the last to the first, so what all later ones
-// added is there. Assumed, as no framework's recipe is known: nothing is copied, and the sums have 2 bytes.
+// Attention of a sequence that is processed in pieces (Seq1F1B, arXiv 2406.03488): one kernel of the piece's queries
+// with the keys and values of all pieces up to this one, in place where their forwards wrote them. A backward adds to
+// sums of the gradients of earlier keys and values; it goes from the last piece to the first, so all later pieces have
+// added theirs. Assumed, as no framework's recipe is known: nothing is copied, and the sums have 2 bytes.
 #include <algorithm>
 
 #include "models/framework_rewrite.hpp"
@@ -13,7 +13,7 @@ constexpr double kAddTo = 2 + 2 + 2;  // bytes per element: a result of 2, the s
 
 }  // namespace
 
-// Exactly the scores that the mask leaves: all of earlier pieces, half of the own one.
+// Exactly the scores that the mask leaves: all of earlier pieces, half of the piece's own.
 FusedAttention FrameworkRewrite::piece_block(bool backward) const {
   auto block = fused_attention(backward);
   const std::int64_t own = run_.shard.sequence / run_.shard.pieces;
@@ -57,7 +57,7 @@ void FrameworkRewrite::piece_backward(const Operator& op) {
     list.push_back(plain("attention gradient sum", wide_ * kAddTo * piece_of_keys() * double(own), 1, std::move(sums)));
 }
 
-// Later pieces see keys and values that a recomputation would bring back for the own backward only: they stay.
+// Recomputation would restore keys and values only for the piece's own backward, but later pieces read them: they stay.
 void FrameworkRewrite::keep_keys(const List& again) {
   if (run_.shard.pieces == 1) return;
   const auto at = [](List& list, std::string_view name) {

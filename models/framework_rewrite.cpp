@@ -10,7 +10,7 @@ namespace {
 
 using Kind = OperatorKind;
 
-// Of the matrix whose gradient a product makes; 0 of other steps.
+// Entries of the matrix whose gradient a GEMM makes; 0 for other steps.
 double entries(const Step& step) {
   const auto* gemm = std::get_if<Gemm>(&step.what);
   return gemm ? double(gemm->m) * double(gemm->n) * double(gemm->batch) : 0;
@@ -42,7 +42,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   std::vector<std::optional<RecomputeModule>> modules;            // of the steps of the forward
   std::vector<bool> graphed, graphed_gradients, graphed_weights;  // steps that a CUDA graph holds
   for (std::size_t i = 0; i < block_.operators.size(); ++i) {
-    if (beside_exchange(block_.operators[i])) continue;  // it comes with the exchange
+    if (beside_exchange(block_.operators[i])) continue;  // emitted with the exchange
     forward(block_.operators[i], i);
     modules.resize(part_.forward.size(), is_layer() ? block_.operators[i].module : std::nullopt);
     graphed.resize(part_.forward.size(), in_graph(i));
@@ -63,7 +63,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
     weights.step.operands = weights.kept;
     part_.weight_gradient_steps.push_back(weights.step);
   }
-  // All-reduces and their copies; they cost the host, the GPU's gap is inside the measured collective.
+  // All-reduces and their copies cost the host; the GPU's gap is inside the measured collective.
   const std::int64_t copies = is_layer() && run_.cut() && !in_graph(block_.operators.size() - 1) ? 4 : 0;
   const auto counted = [](const List& list, const std::vector<bool>& in_graphs) {
     List launched;
@@ -103,8 +103,8 @@ Part FrameworkRewrite::build(Recompute recompute) {
   return std::move(part_);
 }
 
-// Before a layer runs, its input is copied to where checkpoints are; the backward begins with the copy. (Where it is
-// cut over the tensor group a copy is made anyway: lower/checkpoints.cpp.)
+// Before a layer runs, its input is copied to the checkpoints; the backward starts from the copy. (If it is sharded
+// over the tensor group, it is copied anyway: lower/checkpoints.cpp.)
 void FrameworkRewrite::copy_checkpoint() {
   const Index copy = like(*part_.input);
   part_.values[copy].contiguous = true;
@@ -119,7 +119,7 @@ void FrameworkRewrite::copy_checkpoint() {
   if (run_.framework.cuda_graph != CudaGraph::full) ++part_.forward_launches.front().launches;
 }
 
-// Each product completes one matrix; vectors come with the last of them.
+// Each product completes one matrix; vectors are counted with the last of them.
 void FrameworkRewrite::count_parameters() {
   for (const auto& segment : block_.segments) {
     part_.parameters += double(segment.elements);
@@ -148,7 +148,7 @@ void FrameworkRewrite::count_parameters() {
     last->parameters += left;
 }
 
-// Megatron-Core's --cuda-graph-scope: what is captured is launched at once, which here costs the host nothing.
+// Megatron-Core's --cuda-graph-scope: a captured section is one launch, which here costs the host nothing.
 bool FrameworkRewrite::in_graph(std::size_t number) const {
   switch (run_.framework.cuda_graph) {
     case CudaGraph::none:
@@ -188,8 +188,8 @@ FrameworkRewrite::Index FrameworkRewrite::gradient_of(Index v) {
 Step FrameworkRewrite::traffic(std::string_view name, double moved, std::int64_t kernels, bool back,
                                Operands operands) const {
   const Traffic kind = !run_.framework.dropout ? Traffic::plain
-                       : back                 ? Traffic::with_dropout_backward
-                                              : Traffic::with_dropout_forward;
+                       : back                  ? Traffic::with_dropout_backward
+                                               : Traffic::with_dropout_forward;
   return {name, MemoryBound{bytes(wide_ * moved), kernels, kind}, std::move(operands)};
 }
 Step FrameworkRewrite::plain(std::string_view name, double moved, std::int64_t kernels, Operands operands) const {
@@ -311,7 +311,7 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
   }
 }
 
-// A compiler makes one kernel of a norm and the addition before it, also across the border of layers.
+// A compiler fuses a norm with the addition before it, also across layers.
 void FrameworkRewrite::forward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
   const double norm = cost_.norm.bytes * size, residual = cost_.residual.bytes * size;
@@ -352,7 +352,7 @@ void FrameworkRewrite::forward_add(const Operator& op, std::size_t number) {
                                   cost_.residual.bytes * local_.residual, cost_.residual.kernels, false,
                                   std::move(operands)));
 }
-// Without dropout the branch has the gradient of the sum.
+// Without dropout the gradient of the branch is that of the sum.
 void FrameworkRewrite::backward_add(const Operator& op, std::size_t number) {
   const Index sum = *gradients_[op.out[0]];
   gradients_[op.in[0]] = gradients_[op.in[1]] = sum;

@@ -27,8 +27,8 @@ struct FrameworkRun {
   bool compiled() const { return framework.compiled; }
 };
 
-// The gradient of an operator's weights, which a backward in one pass computes beside that of its input: `reads` what
-// that pass has at hand; in a pass of its own it finds what was `kept` until then.
+// The gradient of an operator's weights: a backward in one pass computes it beside the input gradient, from `reads`; a
+// pass of its own uses what was `kept` until then.
 struct WeightGradient {
   std::string_view follows;  // the step that makes the input's gradient
   Step step;
@@ -50,9 +50,9 @@ class FrameworkRewrite {
   Index value(double size, Value::Holds holds = Value::Holds::activation);
   Index like(Index other) { return value(double(part_.values[other].size.count())); }
   std::optional<Index> mask(double elements);  // of a dropout
-  // What the operations of a step keep for their gradients, ElementCost::kept; made by the forward.
+  // Values that the operations of a step keep for their gradients (ElementCost::kept); made by the forward.
   void keep_between(const Operator& op, const ElementCost& cost, Operands& operands);
-  Index gradient_of(Index v);  // made now where there is none
+  Index gradient_of(Index v);  // created if there is none
 
   // Operators and their gradients.
   void forward(const Operator& op, std::size_t number);
@@ -201,18 +201,18 @@ bool is_expert_product(std::string_view step);  // by its name
 // Joins every gather with the GEMM that it feeds and every scatter with the one that feeds it, in place of the GEMM.
 // The ranks' pieces of a scattered product arrive one by one and are added up by a kernel.
 void pipeline(std::vector<Step>& list, const FrameworkRun& run);
-// Tokens travel under the passes of another micro-batch (`framework.expert_overlap`): its exchanges are as long as those
-// of this one, which therefore stand beside the steps of this pass, one beside each of the two stretches of kernels
-// that they divide it into: attention, and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
+// Token exchanges run under the passes of another micro-batch (`framework.expert_overlap`). They are as long as those
+// of this one, which therefore stand beside the steps of this pass: one beside each of the two stretches of kernels
+// that they separate, attention and experts (DualPipe's order, 2412.19437, figure 4; Megatron-Core's
 // --overlap-moe-expert-parallel-comm).
 void hide_exchanges(std::vector<Step>& list, const FrameworkRun& run);
 // Steps of the shared experts stand beside the exchange that they follow (`framework.shared_expert_overlap`).
 void hide_under_shared_experts(std::vector<Step>& list);
-// Both gradients in one pass: those of weights where their inputs are at hand.
+// Both gradients in one pass: those of weights where their inputs are available.
 std::vector<Step> joined_backward(const std::vector<Step>& input_gradient, const std::vector<WeightGradient>& weights,
                                   const FrameworkRun& run);
-// What selective or full recomputation repeats of the forward; marks what stays. `modules`: of each step of the forward
-// the module that it belongs to, where that may be repeated by itself.
+// The forward steps that selective or full recomputation repeats; marks the values that stay. `modules`: for each step
+// of the forward the module that it belongs to, if that can be recomputed by itself.
 using Modules = std::vector<std::optional<RecomputeModule>>;
 std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules& modules, Recompute mode,
                                    const FrameworkRun& run);

@@ -1,7 +1,7 @@
 // Linear operators that are run in tiles (ZeRO-Infinity, arXiv 2104.07857, section 5.1.3; DeepSpeed's TiledLinear,
-// deepspeed/runtime/zero/tiling.py, with out_splits): their columns are cut, so that every tile is a linear operator of
-// its own, with its own parameters. What all of them make is copied together. In the backward each tile makes a sum
-// over its own columns for the gradient of the input, which autograd adds up, a kernel for each tile but the first.
+// deepspeed/runtime/zero/tiling.py, with out_splits): their columns are split, so that every tile is a linear operator
+// with its own parameters. The outputs of all tiles are copied together. In the backward each tile makes a partial sum
+// of the input's gradient over its own columns; autograd adds them up, with a kernel for each tile but the first.
 #include <algorithm>
 #include <utility>
 
@@ -17,8 +17,8 @@ Gemm with_columns(Gemm product, std::int64_t columns) {
 
 }  // namespace
 
-// Those of a layer; experts are small by themselves, and the vocabulary is cut at its rows by who looks it up. A column
-// is never cut.
+// The tiles of a layer's operator; experts are small by themselves, and the look-up splits the vocabulary by rows. A
+// column is never split.
 std::vector<FrameworkRewrite::TileShape> FrameworkRewrite::tiles_of(const Operator& op) const {
   const std::int64_t n = block_.columns(op.out), count = std::min(run_.training.offload.tiles, n);
   if (count == 1 || op.section == Section::none) return {};
@@ -50,7 +50,8 @@ void FrameworkRewrite::forward_tiles(const Operator& op, const Operands& inputs,
       plain("tiles together", 2 * element_ * double(whole.m) * double(whole.n), 1, std::move(made)));
 }
 
-// `step` and `weight`: of the whole operator, with what they read. Whatever is gathered again is so for the first tile.
+// `step` and `weight`: of the whole operator, with their operands. Anything gathered again is gathered for the first
+// tile.
 void FrameworkRewrite::backward_tiles(Step step, const WeightGradient& weight, Index in,
                                       const std::vector<TileShape>& tiles) {
   auto& list = part_.input_gradient_steps;

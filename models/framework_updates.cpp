@@ -1,7 +1,7 @@
 // Updates inside the backward, as the authors of LOMO (arXiv 2306.09782) and AdaLOMO (arXiv 2310.10195) run them
-// (OpenLMLab/LOMO, src/lomo.py and lomo_optim/adalomo.py, fuse_update). A hook on each gradient updates the tensor
-// before it, so the gradient of one waits until that of the next is there. The operations are eager: each is a kernel
-// that reads its operands and writes its result.
+// (OpenLMLab/LOMO, src/lomo.py and lomo_optim/adalomo.py, fuse_update). A hook on each gradient updates the previous
+// tensor, so a gradient waits until the next one exists. The operations are eager: each is a kernel that reads its
+// operands and writes its result.
 #include <algorithm>
 
 #include "models/framework_rewrite.hpp"
@@ -45,7 +45,7 @@ bool is_vector(const Tensor& tensor) {
   }
 }
 
-// DynamicLossScaler._has_inf_or_nan casts to fp32 and adds up, in the backward that updates too; then the gradient is
+// DynamicLossScaler._has_inf_or_nan casts to fp32 and sums, also in the backward that updates; then the gradient is
 // divided by the scale.
 UpdateTraffic scaled(UpdateTraffic traffic, const Training& training) {
   if (training.scales_loss()) traffic.gradient += kCast + kReduced + kInPlace, traffic.kernels += 3;
@@ -65,15 +65,15 @@ UpdateTraffic update_at_once(const Training& training, const Framework& framewor
     case GradientClipping::norm:  // lomo.py scales what this replica updates, adalomo.py the whole gradient
       (ada ? t.gradient : t.parameters) += kInPlace, ++t.kernels;
       break;
-    case GradientClipping::grouped:  // which AdaLOMO does to the update anyway: norm, two quotients, clamped, scaled
+    case GradientClipping::grouped:  // AdaLOMO's update includes it anyway: norm, two quotients, clamped, scaled
       if (!ada) t.gradient += kReduced + kInPlace, t.kernels += 5;
       break;
   }
   return scaled(t, training);
 }
 
-// A cast, with AdaLOMO divided by its scale, and the norm (func with gather_norm). The norms of all tensors and what
-// becomes of them are scalars.
+// A cast, with AdaLOMO divided by its scale, and the norm (func with gather_norm). Work on the norms of all tensors is
+// scalar.
 UpdateTraffic norm_at_once(const Training& training) {
   const bool wide = bytes_per_element(training.precision) == 4;
   UpdateTraffic t{.gradient = kReduced, .kernels = 1};
@@ -82,12 +82,12 @@ UpdateTraffic norm_at_once(const Training& training) {
   return scaled(t, training);
 }
 
-// [outer, slice, inner] are as many matrices; [outputs, inputs] without an inner dimension are one.
+// [outer, slice, inner] is `outer` matrices; [outputs, inputs] without an inner dimension is one.
 std::vector<MatrixPlace> matrices_of(const Tensor& tensor) {
   if (is_vector(tensor)) return {{tensor.offset, 1, tensor.elements()}};
   if (tensor.inner == 1) return {{tensor.offset, tensor.outer, tensor.slice}};
   std::vector<MatrixPlace> all;
-  const std::int64_t rows = std::min(tensor.slice, tensor.extent);  // the rest is padding, which counts in no mean
+  const std::int64_t rows = std::min(tensor.slice, tensor.extent);  // the rest is padding, excluded from all means
   for (std::int64_t i = 0; i < tensor.outer; ++i)
     all.push_back({tensor.offset + i * tensor.slice * tensor.inner, rows, tensor.inner});
   return all;
@@ -116,7 +116,7 @@ double factored_moment(const std::vector<Segment>& segments) {
   return 4 * double(elements);
 }
 
-// A gradient of its own for each tensor that a step completes; vectors come with the last matrix.
+// A separate gradient for each tensor that a step completes; vectors are completed with the last matrix.
 void FrameworkRewrite::gradients_to_update() {
   if (!run_.shard.updates_in_backward) return;
   std::vector<WeightGradient*> completes;
@@ -133,7 +133,7 @@ void FrameworkRewrite::gradients_to_update() {
   }
 }
 
-// What one product completes may be several tensors (queries, keys and values).
+// A product may complete several tensors (queries, keys and values).
 std::int64_t FrameworkRewrite::launches_of_one(const UpdateTraffic& traffic) const {
   if (updates_.empty()) return 0;
   return traffic.kernels * static_cast<std::int64_t>(tensors_of(block_.segments).size()) /
@@ -143,7 +143,7 @@ std::int64_t FrameworkRewrite::update_launches() const {
   return launches_of_one(update_at_once(run_.training, run_.framework)) * static_cast<std::int64_t>(updates_.size());
 }
 
-// With ZeRO-3 gradients are added up between the kernels, and updates are none of the part's.
+// With ZeRO-3 gradients are reduced between the kernels, and updates do not belong to the part.
 void FrameworkRewrite::take_norms() {
   if (!run_.training.norms_first()) return;
   const auto traffic = norm_at_once(run_.training);

@@ -61,7 +61,7 @@ class Analysis {
       place_end(v, span(v, {forward, backward}));
       lives_.kept[v] = split.first.pass != split.last.pass;
       lives_.waits[v] = lives_.kept[v] && split.last.pass == index(weight_gradient);
-      // One backward makes what two hand on, and may make more.
+      // A one-pass backward makes what the two passes hand on, and may make more.
       if (const auto whole = span(v, {backward}); split.first.pass != index(forward) && !whole.first.none())
         begin(v, whole.first);
     }
@@ -102,24 +102,24 @@ class Analysis {
   void end(std::uint16_t v, const Span::At& at) {
     if (!goes_on_[v]) lives_.passes[at.pass][at.step].dies.push_back(v);
   }
-  // The end in the backward in one pass, where the two in sequence have one.
+  // The end of a value in the one-pass backward, if it ends in one of the two passes in sequence.
   void place_end(std::uint16_t v, const Span& whole) {
     if (!whole.first.none() && whole.last.pass == index(PassKind::backward)) end(v, whole.last);
   }
-  // Values that only the backward in one pass makes.
+  // Values that only the one-pass backward makes.
   void whole_backward_only() {
     for (std::uint16_t v = 0; v < part_.values.size(); ++v)
       if (span(v, {PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient}).first.none())
         live(v, {PassKind::backward});
   }
 
-  // What the forward has kept it leaves alone; all else it makes and drops.
+  // It leaves what the forward has kept; it makes and drops everything else.
   void only_norms() {
     for (std::uint16_t v = 0; v < part_.values.size(); ++v)
       if (twice_[v] || span(v, {PassKind::forward}).first.none()) live(v, {PassKind::norm_backward});
   }
 
-  // What has been born (or came in) and has not died.
+  // Values that are born (or came in) and have not died.
   void levels() {
     Set alive(part_.values.size());
     const auto run = [&](PassKind pass) {
@@ -169,7 +169,7 @@ class Analysis {
 
   const Part& part_;
   Set twice_;
-  Set from_outside_, goes_on_;  // born, dead in other parts or in other passes of this one
+  Set from_outside_, goes_on_;  // born outside; dead in other parts or in other passes of this one
   Lives lives_;
 };
 
@@ -212,7 +212,7 @@ std::vector<Step> needed_again(const Part& part, const std::vector<Step>& candid
   return result;
 }
 
-// The part's output has gone on; who makes it again makes another one.
+// The first output of the part is in use elsewhere; recomputation makes a second one.
 void repeat(Part& part, std::vector<Step> again) {
   std::optional<std::uint16_t> second;
   for (auto& step : again) {

@@ -1,5 +1,5 @@
-// Which states of training leave the memory of the GPU, and how they come back: ZeRO-Offload (arXiv 2101.06840) and
-// ZeRO-Infinity (2104.07857).
+// Which states of training leave GPU memory, and how they come back: ZeRO-Offload (arXiv 2101.06840) and ZeRO-Infinity
+// (2104.07857).
 #pragma once
 #include <cstdint>
 
@@ -9,16 +9,16 @@ namespace rehearsal::models {
 
 struct Offload {
   Tier optimizer = Tier::device, gradients = Tier::device, parameters = Tier::device;
-  Tier activations = Tier::device;  // what is kept of a layer that is recomputed
+  Tier activations = Tier::device;  // checkpoints of recomputed layers
   // The host updates while the GPU computes the next step with the parameters of the one before (2101.06840, 4.2).
   bool delayed_update = false;
-  // Parts of the model that each copy is ahead of what comes after it: of the gather over GPUs that to the GPU, of that
-  // the one from a disk.
+  // Parts of the model by which each copy runs ahead of its successor: the copy to the GPU ahead of the gather over
+  // GPUs, the read from a disk ahead of that copy.
   std::int64_t prefetch = 1;
-  // Each linear operator of a layer is run as so many, one after the other, each with parameters and gradients of its
-  // own (2104.07857, section 5.1.3).
+  // Each linear operator of a layer is split into this many tiles, run one after the other, each with its own
+  // parameters and gradients (2104.07857, section 5.1.3).
   std::int64_t tiles = 1;
-  bool one_owner = false;  // of each part, who hands it on to all others, instead of a share of everybody
+  bool one_owner = false;  // one rank owns each part and broadcasts it, instead of a shard on every rank
 
   bool any() const { return states() || activations != Tier::device; }
   bool states() const { return optimizer != Tier::device || gradients != Tier::device || parameters != Tier::device; }
@@ -27,11 +27,11 @@ struct Offload {
   }
 };
 
-// Whether what recomputed layers keep is cut over the tensor group, each rank a part, and where that stays.
+// Whether checkpoints of recomputed layers are sharded over the tensor group, and where the shards are kept.
 enum class CutCheckpoints : std::uint8_t { none, device, host };
 
-// Share of its peak that a processor reaches where it waits for data and nothing overlaps (2104.07857, eq. 6).
-// `intensity`: FLOPs per byte moved (section 4.1); bandwidth in bytes/s, peak in FLOP/s.
+// Share of its peak that a processor reaches if it waits for data without overlap (2104.07857, eq. 6). `intensity`:
+// FLOPs per byte moved (section 4.1); bandwidth in bytes/s, peak in FLOP/s.
 inline double efficiency(double intensity, double bandwidth, double peak) {
   return intensity * bandwidth / (intensity * bandwidth + peak);
 }

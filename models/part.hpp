@@ -1,7 +1,7 @@
-// A part of a network (embedding, layer or head) as one rank runs it for one micro-batch: the values that it makes, its
-// parameters, and every step with the values that it reads and writes, forward and backward. A part is a rewrite of a
-// Block (block.hpp): framework.hpp says how a framework does it and how much that is, rehearsal.hpp how this program
-// does it, kernel by kernel. When a value begins to live and when it ends follows from the steps (lives.hpp).
+// A part of a network (embedding, layer or head) as one rank runs it for one micro-batch: its values, its parameters,
+// and every step with the values that it reads and writes, forward and backward. A part is a rewrite of a Block
+// (block.hpp): by framework.hpp as a framework runs it, with the amount of work, or by rehearsal.hpp as native kernels,
+// one by one. Lifetimes of values follow from the steps (lives.hpp).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct GroupCollective {
   Precision precision = Precision::fp32;  // of its elements, in networks that are performed
 };
 
-// A kernel and a collective at once; what follows waits for both. In one piece neither needs the other. In several, one
+// A kernel and a collective at once; what follows waits for both. In one piece they are independent. In several, one
 // for each rank of the group, the piece of one rank travels while that of another is multiplied, and the last one
 // alone: copy engines move them.
 struct OverlappedKernel {
@@ -59,12 +59,12 @@ struct Step {
   // within their segment are not filled in here.
   std::vector<Operand> operands = {};
   bool repeats = false;  // a step of the forward, once more in the backward
-  // Starts with this step and has ended when so many steps have, this one counted; none of them needs it, because it is
-  // of another micro-batch or because they are of the shared experts.
+  // Starts with this step and ends by the time `beside_steps` steps have, including this one; none of them needs it,
+  // because it belongs to another micro-batch or they to the shared experts.
   std::optional<TokenDispatch> beside = {};
   std::size_t beside_steps = 0;
   bool of_shared_experts = false;  // and runs beside the exchange before it (`framework.shared_expert_overlap`)
-  // Of Part::tiles: whose parameters it multiplies with, whose gradient it makes.
+  // Indices into Part::tiles: the tile that it multiplies by, and the tile whose gradient it completes.
   std::optional<std::uint16_t> tile = {}, completes = {};
 };
 
@@ -72,7 +72,7 @@ struct Value {
   Bytes size;
   enum class Holds : std::uint8_t { activation, gathered, loss };  // gathered: over a group of ranks; loss: logits
   Holds holds = Holds::activation;
-  // Kept from the forward to the backward although a step that the backward repeats makes it.
+  // Kept from the forward to the backward although the backward repeats the step that makes it.
   bool stays = false;
   bool contiguous = false;  // in memory that was allocated for all of its kind once (Training::defragment)
 };
@@ -110,8 +110,8 @@ struct Part {
   std::vector<double> tiles;  // parameters of each, in the order of the forward (Offload::tiles)
   // The backward in two passes, or in one. Both begin with what they repeat of the forward (Recompute).
   std::vector<Step> forward, input_gradient_steps, weight_gradient_steps, backward;
-  // A backward that takes the norms of gradients alone and leaves what the forward has kept to the one after it; empty
-  // where there is none (Training::norms_first).
+  // A backward that only computes norms of gradients and leaves what the forward has kept to the next one; empty if
+  // there is none (Training::norms_first).
   std::vector<Step> norm_backward;
 
   double parameters = 0;         // of this rank, of which
@@ -136,7 +136,7 @@ struct Part {
 struct Network {
   Part embedding, head;                  // mlp: the loading of the rows, the squared error
   std::array<Part, kLayerKinds> layers;  // those kinds that the model has
-  std::array<Part, kLayerKinds> kept;    // those that are not recomputed, where only some are
+  std::array<Part, kLayerKinds> kept;    // layers that are not recomputed, if only some are
   Part prediction;                       // a module of multi-token prediction
   const Part& layer(LayerKind kind = LayerKind::dense) const { return layers[static_cast<std::size_t>(kind)]; }
   Precision precision = Precision::fp32;  // of activations, their gradients and parameters; of performed networks

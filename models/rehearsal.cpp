@@ -56,7 +56,7 @@ Part KernelRewrite::build(Recompute recompute) {
   if (block_.input) part_.input_gradient = gradients_[*block_.input];
 
   Steps again;
-  // What is kept of a decoder layer is the sum of its input and its skip connection, in the place of the input.
+  // For a decoder layer the checkpoint is the sum of its input and its skip connection, in place of the input.
   if (recompute == Recompute::full)
     again.assign(part_.forward.begin() + (part_.skip.taken ? 1 : 0), part_.forward.end());
   if (recompute == Recompute::selective)
@@ -87,8 +87,8 @@ void KernelRewrite::segments() {
     for (const Index p : op.parameters)
       if (of_own_rows(op)) tensor(p).summed_over_tensor = true;
 }
-// Operators between leaving what is cut over the tensor group and entering it again have some of the rows, each rank
-// its own, where tokens are cut over it (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
+// Operators between tp_reduce_out and tp_scatter_in have only some of the rows, each rank its own, if tokens are split
+// over the tensor group (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
 bool KernelRewrite::of_own_rows(const Operator& op) const {
   return !op.in.empty() && rows(op.in[0]) < rows_ && op.section != Section::experts;
 }
@@ -206,8 +206,8 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
   }
 }
 
-// A value of the forward, for a weight gradient. What was gathered is gathered again rather than kept, as by
-// Korthikanti et al. (section 4.2.2).
+// A value of the forward, for a weight gradient. Gathered values are gathered again rather than kept, as by Korthikanti
+// et al. (section 4.2.2).
 KernelRewrite::Index KernelRewrite::seen_again(Steps& steps, Index v) {
   const auto found = entered_.find(v);
   if (found == entered_.end()) return at(v);
@@ -215,7 +215,7 @@ KernelRewrite::Index KernelRewrite::seen_again(Steps& steps, Index v) {
   return moved(steps, CollectiveKind::all_gather, axis, at(from), elements_[at(v)]);
 }
 
-// The first gradient of a value that several operators read is the place of the sum.
+// If several operators read a value, its first gradient is the buffer of the sum.
 void KernelRewrite::add_gradient(Index v, Index made) {
   auto& sum = gradients_[v];
   if (sum)
@@ -301,7 +301,7 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
     case Kind::own_rows:
       return add_gradient(
           op.in[0], moved(I, CollectiveKind::all_gather, Axis::tensor, *grad(op.out[0]), elements_[at(op.in[0])]));
-    case Kind::all_rows: {  // what comes after is the same on all ranks, and so is its gradient
+    case Kind::all_rows: {  // later operators are equal on all ranks, and so is their gradient
       const Index own = like(op.in[0]);
       kernel(I, KernelKind::own_rows, {rows(op.in[0]), columns(op.in[0]), shape_.shard.tensor},
              {read(*grad(op.out[0])), write(own)});
@@ -338,7 +338,7 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
   }
 }
 
-// Gives the kernels the precision of the network, and values and collectives the sizes that follow from it.
+// Gives kernels the precision of the network, and values and collectives the sizes that follow from it.
 void KernelRewrite::store() {
   const auto lists = {&part_.forward, &part_.input_gradient_steps, &part_.weight_gradient_steps, &part_.backward};
   std::vector<std::optional<Precision>> stored(part_.values.size());
@@ -361,7 +361,7 @@ void KernelRewrite::store() {
   for (auto* steps : lists)
     for (auto& step : *steps)
       if (auto* collective = std::get_if<GroupCollective>(&step.what)) {
-        for (const auto& operand : step.operands)  // the whole, of which others may have a part
+        for (const auto& operand : step.operands)  // the whole value, of which other operands may be a part
           collective->size = std::max(collective->size, part_.values[operand.index].size);
         collective->precision = stored[step.operands.front().index].value_or(shape_.precision);
       }

@@ -1,7 +1,7 @@
-// A network as this program performs it: every kernel with the values it reads and writes, forward, input gradient and
-// weight gradient apart. It can be executed, and its memory is the sum of its buffers. In fp32, or in bf16 with
-// statistics, gradients of parameters and the optimizer's states in fp32 (operand_precision()). Equations:
-// models/README.md, section 9.
+// A network of native kernels: every kernel with the values it reads and writes, forward, input gradient and weight
+// gradient apart. It can be executed, and its memory is the sum of its buffers. In fp32, or in bf16 with statistics,
+// gradients of parameters and the optimizer's states in fp32 (operand_precision()). Equations: models/README.md,
+// section 9.
 #pragma once
 #include <optional>
 
@@ -19,11 +19,11 @@ struct NetworkShape {
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
   Precision precision = Precision::fp32;
   Recompute recompute = Recompute::none;  // of layers; the ends are not worth it
-  // Rows of one rank and micro-batch that an expert takes, over the mean; the rest are dropped. None: all of them.
+  // Rows of one rank and micro-batch that an expert accepts, over the mean; others are dropped. None: accepts all.
   std::optional<double> capacity = {};
 };
 
-// Throws UserError for what this program has no kernels for (sequence parallelism, experts over tensor ranks).
+// Throws UserError for features without native kernels (sequence parallelism, experts over tensor ranks).
 Network performed_network(const Transformer& model, const NetworkShape& shape);
 
 }  // namespace rehearsal::models

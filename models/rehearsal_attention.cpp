@@ -1,13 +1,12 @@
-// Attention by this program's own kernels. Where a sequence is cut over the ranks of a context group
-// (hw/kernels/cut.hpp says which rows are whose), queries see the keys and values of all: rank by rank, while those go
-// around (Ring Attention, Liu et al., arXiv 2310.01889); all at once, gathered (Llama 3, arXiv 2407.21783,
-// section 3.3.2); or each rank has some heads of whole sequences meanwhile (DeepSpeed Ulysses, Jacobs et al., arXiv
-// 2309.14509).
+// Attention by native kernels. If a sequence is split over the ranks of a context group (hw/kernels/cut.hpp says which
+// rows are whose), queries see the keys and values of all: rank by rank, while those go around (Ring Attention, Liu et
+// al., arXiv 2310.01889); all at once, gathered (Llama 3, arXiv 2407.21783, section 3.3.2); or each rank has some heads
+// of whole sequences meanwhile (DeepSpeed Ulysses, Jacobs et al., arXiv 2309.14509).
 #include "models/rehearsal_rewrite.hpp"
 
 namespace rehearsal::models {
 
-// Of whole sequences, or of some heads of them.
+// Dimensions for whole sequences, or for some heads of them.
 std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads, std::int64_t positions) const {
   const std::int64_t a = heads() / fewer_heads, kv = kv_heads() / fewer_heads;
   return {shape_.shard.micro_batch, a, positions, model_.head_dim, shape_.causal, kv == a ? 0 : kv};
@@ -45,7 +44,7 @@ void KernelRewrite::attention_gradient(const Operator& op) {
 
 // --- queries stay, keys and values come ------------------------------------------------------------------------------
 
-// Of the own rows; taken again for the gradient, so that qkv is all that is kept.
+// Keys and values of the rank's own rows; copied again for the gradient, so that only qkv is kept.
 KernelRewrite::Index KernelRewrite::keys_and_values(Steps& steps, const Operator& op) {
   const std::int64_t kv = kv_columns();
   const Index block = value(rows_ * kv);
@@ -75,8 +74,8 @@ void KernelRewrite::attention_of_parts(const Operator& op) {
   kernel(F, KernelKind::put_columns, {rows_, q, 0, q}, {read(sums), write(at(op.out[0]))});
 }
 
-// Sums of the gradients of a rank's keys and values travel with them, and once more to come home; of gathered ones they
-// are scattered.
+// Sums of the gradients of a rank's keys and values travel with them, with one more hop to return; those of gathered
+// ones are reduce-scattered.
 void KernelRewrite::attention_of_parts_gradient(const Operator& op) {
   auto& I = part_.input_gradient_steps;
   const std::int64_t c = shape_.shard.context, q = query_columns(), kv = kv_columns();
@@ -116,7 +115,7 @@ KernelRewrite::Index KernelRewrite::carried(const Carried& shared) {
   return part_.carried.back().value = value(rows_ * kv_columns());
 }
 
-// Kept whatever is repeated: later pieces see them in between.
+// Kept even with recomputation: later pieces read them in between.
 void KernelRewrite::attention_of_pieces(const Operator& op) {
   auto& F = part_.forward;
   const std::int64_t own = shape_.shard.piece, q = query_columns(), kv = kv_columns();
@@ -133,8 +132,8 @@ void KernelRewrite::attention_of_pieces(const Operator& op) {
   kernel(F, KernelKind::put_columns, {rows_, q, 0, q}, {read(sums), write(at(op.out[0]))});
 }
 
-// Pieces go back from the last to the first: what all later ones added to the gradient of the own keys and values is
-// there.
+// Backwards go from the last piece to the first: all later pieces have added to the gradient of the own keys and
+// values.
 void KernelRewrite::attention_of_pieces_gradient(const Operator& op) {
   auto& I = part_.input_gradient_steps;
   const std::int64_t own = shape_.shard.piece, q = query_columns(), kv = kv_columns();

@@ -1,8 +1,8 @@
-// Layers with experts by this program's own kernels (Lepikhin et al., arXiv 2006.16668, section 2.2). Every expert has
-// C slots for the rows of each rank of the expert group, so buffers and messages are known before anybody is routed: a
-// rank fills sent[E, C, h], of which an all-to-all hands block r, those of the experts of rank r, to that rank, which
-// finds [ranks, experts held, C, h]. The way back is the same all-to-all: it is its own inverse. Ranks that share an
-// expert have a part of its columns each, gather each other's rows, and scatter the sums of their results.
+// Layers with experts by native kernels (Lepikhin et al., arXiv 2006.16668, section 2.2). Every expert has C slots for
+// the rows of each rank of the expert group, so buffers and messages are known before routing: a rank fills sent[E, C,
+// h]; an all-to-all sends block r, the slots of rank r's experts, to that rank, which receives [ranks, experts held, C,
+// h]. The way back is the same all-to-all: it is its own inverse. Ranks that share an expert have a part of its columns
+// each, gather each other's rows, and scatter the sums of their results.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +10,8 @@
 
 namespace rehearsal::models {
 
-// A row has distinct experts, so an expert gets no more than all rows: that many slots drop none. With a capacity as
-// many as GShard gives it (section 2.2), of the rows of one rank and micro-batch.
+// The experts of a row are distinct, so an expert gets at most all rows: that many slots drop none. With a capacity,
+// the number is GShard's (section 2.2), for the rows of one rank and micro-batch.
 std::int64_t KernelRewrite::slots() const {
   const std::int64_t rows = routed_rows();
   if (!shape_.capacity) return rows;
@@ -19,8 +19,8 @@ std::int64_t KernelRewrite::slots() const {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(*shape_.capacity * mean)), 1, rows);
 }
 
-// The weights of the chosen experts are divided by their sum (Mixtral, arXiv 2401.04088, section 2.1); of one alone
-// that would leave nothing for the router to learn from, and it keeps its probability (Switch, arXiv 2101.03961, 2.1).
+// The weights of the chosen experts are divided by their sum (Mixtral, arXiv 2401.04088, section 2.1); with a single
+// expert the router could not learn from that, and the weight is its probability (Switch, arXiv 2101.03961, 2.1).
 std::vector<std::int64_t> KernelRewrite::gating_dims() const {
   return {routed_rows(),
           model_.experts,
@@ -34,14 +34,14 @@ std::vector<std::int64_t> KernelRewrite::expert_dims(const Operator& op) const {
   return {ranks * shape_.shard.expert_tensor, model_.experts / ranks, slots(), columns(op.out[0]), columns(op.in[0])};
 }
 
-// Its own, also where all ranks of a tensor group have all of them.
+// The rank's own rows, even if all ranks of a tensor group hold all of them.
 std::int64_t KernelRewrite::routed_rows() const {
   for (const auto& op : block_.operators)
     if (op.kind == Kind::route) return rows(op.in[0]);
   return 0;
 }
 
-// What the block counts in rows that are sent has a row for every slot here, and of each rank that shares an expert.
+// Values that the block sizes by sent rows have a row for every slot here, for each rank that shares an expert.
 void KernelRewrite::size_slots() {
   for (const auto& op : block_.operators) {
     const bool own = op.kind == Kind::dispatch || op.kind == Kind::scatter_rows;
@@ -52,7 +52,7 @@ void KernelRewrite::size_slots() {
   }
 }
 
-// To the ranks of the experts, or back. A group of one has nothing to exchange.
+// Sends to the ranks of the experts, or back. A group of one has nothing to exchange.
 KernelRewrite::Index KernelRewrite::exchanged(Steps& steps, Index v) {
   if (shape_.shard.expert == 1) return v;
   return moved(steps, CollectiveKind::all_to_all, Axis::expert, v, elements_[v]);

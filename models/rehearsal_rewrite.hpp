@@ -1,5 +1,5 @@
-// The rewrite of a block into this program's kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp;
-// attention, of sequences that are whole or cut: rehearsal_attention.cpp.
+// The rewrite of a block into native kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp; attention, of
+// whole or split sequences: rehearsal_attention.cpp.
 #pragma once
 #include <map>
 #include <optional>
@@ -28,13 +28,13 @@ class KernelRewrite {
   // Operands as the table of KernelKind lists them.
   static void kernel(Steps& steps, KernelKind kind, const std::vector<std::int64_t>& dims,
                      std::vector<Operand> operands);
-  // Of the whole value, in place, in the tensor group.
+  // On the whole value, in place, in the tensor group.
   static void collective(Steps& steps, CollectiveKind kind, Index v);
   // From one value into another, or into a new one.
   static void collective(Steps& steps, CollectiveKind kind, Axis axis, Index from, Index to);
   Index moved(Steps& steps, CollectiveKind kind, Axis axis, Index from, std::int64_t elements);
 
-  // Rows that are given have no parameters below them.
+  // Given input rows have no parameters below them.
   bool trains_below() const { return block_.operators.front().kind != OperatorKind::load_rows; }
 
   Index value(std::int64_t elements) {
@@ -128,11 +128,11 @@ class KernelRewrite {
   std::vector<Index> place_;                      // of the values of the block
   std::vector<std::optional<Index>> gradients_;   // by value of the block
   std::vector<std::optional<Index>> statistics_;  // by operator: for its gradient
-  // Values of the block that were gathered: along which axis, and of what.
+  // Values of the block that were gathered: along which axis, and from which value.
   std::map<Index, std::pair<Axis, Index>> entered_;
   // Of the rows of a layer with experts: the weights of the chosen ones, the rows that came back from them.
   std::optional<Index> weights_, returned_;
-  // Of attention: what its gradient reads besides the block's values, and which steps of the forward it is.
+  // For attention: what its gradient reads besides the block's values, and its steps of the forward.
   std::optional<Index> levels_, heads_seen_, heads_made_;
   std::vector<Index> pieces_seen_;  // their keys and values, from the own one back
   struct {

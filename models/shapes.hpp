@@ -22,7 +22,7 @@ struct LocalShape {
 };
 LocalShape local_shape(const Transformer& model, const Shard& shard);
 
-// Entries of the weight matrices of one layer, whole: of attention, and of its feed-forward part with so many experts.
+// Entries of the weight matrices of one whole layer: of attention, and of its feed-forward part with `experts` experts.
 double attention_matrices(const Transformer& model);
 double ffn_matrices(const Transformer& model, LayerKind kind, std::int64_t experts);
 

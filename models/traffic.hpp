@@ -11,7 +11,7 @@ namespace rehearsal::models {
 struct ElementCost {
   double bytes = 0;          // read and written, per element
   std::int64_t kernels = 0;  // that share it
-  // What its operations hand on and their gradients read, in elements for each of its result, beside its operands and
+  // Elements kept for each element of its result: intermediate values that its gradients read, besides its operands and
   // the result.
   double kept = 0;
 };
@@ -27,8 +27,8 @@ LayerTraffic backward_traffic(const Transformer& model, const Training& training
 // What a step moves per parameter: Framework::optimizer_bytes of states in fp32 by a fused kernel, and what differs.
 double optimizer_bytes(const Training& training, const Framework& framework);
 
-// An update inside the backward (LOMO, AdaLOMO, AdamW), in bytes per parameter: what it touches of the whole gradient, and of
-// the parameters that are updated here; what it makes in fp32 meanwhile, of either. Launches are of a tensor.
+// An update inside the backward (LOMO, AdaLOMO, AdamW), in bytes per parameter: what it touches of the whole gradient,
+// and of the parameters that are updated here; what it makes in fp32 meanwhile, of either. Launches are of a tensor.
 struct UpdateTraffic {
   double gradient = 0, parameters = 0, gradient_copies = 0, parameter_copies = 0;
   std::int64_t kernels = 0;

@@ -30,8 +30,8 @@ double attention_matrices(const Transformer& m) {
   return (q > 0 ? h * q + q * a * (d + r) : h * a * (d + r)) + h * (c + r) + c * a * (d + v) + a * v * h;
 }
 
-// Of the feed-forward part: f h (2 + gates); with experts those of `experts` of them, of what is shared, and the
-// router.
+// Entries of the feed-forward part: f h (2 + gates); with experts those of `experts` of them, of shared ones, and of
+// the router.
 double ffn_matrices(const Transformer& m, LayerKind kind, std::int64_t experts) {
   const double h = double(m.hidden), n = m.ffn_kind == FfnKind::swiglu ? 3 : 2;
   if (kind != LayerKind::experts) return n * h * double(m.ffn);
@@ -40,7 +40,7 @@ double ffn_matrices(const Transformer& m, LayerKind kind, std::int64_t experts) 
 
 namespace {
 
-// Sum over all layers, those of multi-token prediction among them, of what one of each kind is.
+// Sum of `of` over all layers, those of multi-token prediction included, by their kinds.
 template <class OfKind>
 double over_layers(const Transformer& m, OfKind&& of) {
   double sum = double(m.mtp_layers) * of(m.kind(m.layers));
@@ -49,7 +49,7 @@ double over_layers(const Transformer& m, OfKind&& of) {
   return sum;
 }
 
-// Entries of the weight matrices that a token meets between the ends, and of those that join two hidden states to one.
+// Entries of the weight matrices that a token uses between the ends, and of those that join two hidden states.
 double met_matrices(const Transformer& m, std::int64_t experts) {
   const double h = double(m.hidden);
   return double(m.mtp_layers) * 2 * h * h +
@@ -105,7 +105,7 @@ LocalShape local_shape(const Transformer& m, const Shard& shard) {
   l.heads = std::max<std::int64_t>(1, m.heads / t);
   l.head_dim = m.head_dim;
   l.query = m.heads * m.head_dim / t;
-  // With fewer key-value heads than tensor ranks each rank keeps a copy of one.
+  // With fewer key-value heads than tensor ranks, each rank keeps a copy of one.
   l.qkv = m.kv_heads >= t ? (m.heads + 2 * m.kv_heads) * m.head_dim / t : l.query + 2 * m.head_dim;
   l.ffn = m.ffn / t;
   l.up = (m.ffn_kind == FfnKind::swiglu ? 2 : 1) * m.ffn / t;
@@ -121,8 +121,8 @@ double accumulation_bytes(const Training& training, const Framework& framework, 
   // a 2-byte buffer or a 4-byte one.
   const bool narrow = bytes_per_element(training.gradient_precision) <= 2;
   const double bytes = framework.fused_accumulation ? 2
-                       : narrow                    ? framework.accumulate_bytes_fp16
-                                                   : framework.accumulate_bytes_bf16;
+                       : narrow                     ? framework.accumulate_bytes_fp16
+                                                    : framework.accumulate_bytes_bf16;
   return bytes * (1 - 1 / double(backwards));
 }
 

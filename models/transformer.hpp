@@ -54,8 +54,8 @@ struct Transformer {
   bool learned_positions = true;  // of gpt; without, attention sees distances (ALiBi)
   bool embedding_norm = false;    // a layer norm behind the embedding of gpt (BLOOM, arXiv 2211.05100, section 3.2)
   std::optional<Mla> mla;
-  // Of each layer with experts: so many of width `expert_ffn`, of which a token sees `experts_per_token`, and what
-  // every token sees besides, `shared_ffn` wide in all. The first `dense_layers` are dense, `ffn` wide.
+  // Each layer with experts has `experts` of width `expert_ffn`, of which a token uses `experts_per_token`, and shared
+  // ones that every token uses, `shared_ffn` wide in all. The first `dense_layers` are dense, `ffn` wide.
   std::int64_t experts = 0, experts_per_token = 0, shared_experts = 0, expert_ffn = 0, shared_ffn = 0, dense_layers = 0;
   // Multi-token prediction (DeepSeek-V3, 2412.19437, section 2.2): modules of one more layer each, beside `layers`,
   // that share both ends.
@@ -63,7 +63,7 @@ struct Transformer {
   std::string source;
 
   bool is_moe() const { return experts > 0; }
-  // With layer norms, biases and learned positions; else as llama.
+  // With layer norms, biases and learned positions; otherwise like llama.
   bool is_gpt() const { return family == Family::gpt || family == Family::u_transformer; }
   // Skip connections: number n goes from layer n to layer layers - 1 - n.
   std::int64_t skips() const { return family == Family::u_transformer ? layers / 2 : 0; }
@@ -83,10 +83,11 @@ struct Transformer {
 };
 
 // All parameters, unsharded and unpadded: weights, biases and norms of GPT (12 l h^2 (1 + 13/(12h)) + (V+s)h with tied
-// embeddings, Megatron 2021 eq. 2, and the 2 h of the final norm, which that leaves out), or of Llama and mixtures of experts (no biases, no learned positions, RMS norms).
+// embeddings, Megatron 2021 eq. 2, and the 2 h of the final norm, which that leaves out), or of Llama and mixtures of
+// experts (no biases, no learned positions, RMS norms).
 double parameters(const Transformer& model);
-// Those that one token meets: all but the experts that it is not sent to. Both ends count, the looked-up one too, and
-// modules of multi-token prediction.
+// The parameters that one token uses: all but the experts that it is not sent to. Both ends count, including the table
+// that is only looked up, and modules of multi-token prediction.
 double active_parameters(const Transformer& model);
 
 // Model FLOPs of one iteration (forward + backward without recomputation) over `sequences`: matrix multiplications and
@@ -100,7 +101,7 @@ struct ModelWork {
 Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences, ModelWork work = {});
 
 enum class Recompute : std::uint8_t { none, selective, full };
-// What selective recomputation repeats, one by one, as Megatron-Core names them (`--recompute-modules`).
+// Modules that selective recomputation repeats, as Megatron-Core names them (`--recompute-modules`).
 enum class RecomputeModule : std::uint8_t { core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, shared_experts };
 // Linear layers that low-rank adapters may stand beside (LoRA, 2106.09685), as Megatron-Core names them.
 enum class AdaptedLayer : std::uint8_t { linear_qkv, linear_proj, linear_fc1, linear_fc2 };
@@ -111,27 +112,28 @@ enum class ContextKind : std::uint8_t { ring, all_gather, all_to_all };
 // Unfused: every elementwise operation is a kernel of its own, which reads its operands from memory and writes its
 // result.
 enum class Kernels : std::uint8_t { fused, unfused };
-// lomo: SGD fused into the backward (2306.09782); adalomo: likewise, by a second moment in row and column sums
+// lomo: SGD fused into the backward (2306.09782); adalomo: the same with a second moment in row and column sums
 // (2310.10195).
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo, adalomo };
 
-// What Adam keeps its two moments in; eight bits with a scale of fp32 for each 256 (2110.02861, section 2.1).
+// The format of Adam's two moments; eight bits with a scale of fp32 for each 256 (2110.02861, section 2.1).
 enum class Moments : std::uint8_t { fp32, bf16, int8 };
 
-// Of optimizers that step inside the backward: by the norm of all gradients, which a backward before the one that
-// updates has to find out; or tensor by tensor.
+// Clipping by optimizers that step inside the backward: by the norm of all gradients, which a backward before the one
+// that updates must compute; or tensor by tensor.
 enum class GradientClipping : std::uint8_t { none, norm, grouped };
 
 // In fp16 gradients of a loss that is multiplied by a scale; dynamic: the scale doubles from time to time, and where
 // gradients overflow it is halved and the step skipped (Micikevicius et al., arXiv 1710.03740, section 3.2).
 enum class LossScaling : std::uint8_t { none, dynamic };
 
-// What gradients are copied into before they are reduced: nothing or a flat buffer, as the framework has it; one that
-// grows with the model; or one of a size of its own, again and again (ZeRO-R's CB, arXiv 1910.02054, section 6.2).
+// The buffer that gradients are copied into before they are reduced: none or a flat one, as the framework does; one
+// that grows with the model; or one of constant size, used again and again (ZeRO-R's CB, arXiv 1910.02054, section
+// 6.2).
 enum class Buffers : std::uint8_t { framework, growing, constant };
 
-// What holds the tensors: the caching allocator of the framework, the same with expandable segments, or one that never
-// reserves more than what lives.
+// The allocator of tensors: the caching allocator of the framework, the same with expandable segments, or an exact one
+// that never reserves more than what lives.
 enum class Allocator : std::uint8_t { caching, expandable, exact };
 
 // The scenario's `training`, as far as it changes how much work or memory a step is.
@@ -140,9 +142,9 @@ struct Training {
   Precision gradient_precision = Precision::fp32;
   OptimizerKind optimizer = OptimizerKind::adamw;
   Moments moments = Moments::fp32;
-  bool master_copy = true;  // of weights in 16 bits, in fp32; without it the optimizer steps in 16 bits
+  bool master_copy = true;             // of weights in 16 bits, in fp32; without it the optimizer steps in 16 bits
   bool optimizer_in_backward = false;  // adamw steps on each tensor as soon as its gradient is there
-  // Adapters of this rank learn, and nothing else does; 0: everything does. Of these layers; empty: of all.
+  // Only adapters of this rank are trained; 0: everything is. In these layers; empty: in all.
   std::int64_t adapter_rank = 0;
   std::set<AdaptedLayer> adapted_layers;
   bool frozen() const { return adapter_rank > 0; }
@@ -163,8 +165,8 @@ struct Training {
   std::optional<double> overflow_rate;  // steps that are skipped, of all
   bool skipped = false;                 // this step is one of them
   bool scales_loss() const { return loss_scaling != LossScaling::none; }
-  // Without a rate: as often as the scale doubles, once in so many steps that go well, and a step more for each
-  // overflow that is let pass before it is halved. Defaults of Megatron-LM (loss_scale_window, hysteresis) and
+  // Without a given rate: the scale doubles after kScaleWindow good steps and then overflows until it is halved: once,
+  // or twice with a hysteresis of 2. Defaults of Megatron-LM (loss_scale_window, hysteresis) and
   // DeepSpeed (loss_scale_window, hysteresis); LOMO's own scaler is DeepSpeed's without hysteresis.
   static constexpr double kScaleWindow = 1000;
   double overflows() const {
@@ -189,14 +191,14 @@ struct Training {
   Kernels kernels = Kernels::fused;
   bool causal = true;
   bool balances_context() const { return causal && context_balance; }
-  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete; as given, else as the framework
+  // Data parallelism. Gradients are reduced when at least `bucket` of them are complete; if not given, as the framework
   // does (plan::Plan::reduced_at_a_time).
   std::optional<Bytes> bucket;
   Buffers buffers = Buffers::framework;
   std::optional<Bytes> buffer_size;  // in place of `bucket`
-  // ZeRO-3, as given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again
-  // for the backward instead of kept from the forward; whether others compute meanwhile (else as framework overlaps
-  // gradients; with ZeRO-1 as it overlaps the gather of what the step before has updated).
+  // ZeRO-3, if given: parts of the model gathered ahead of the one that computes; whether parameters are gathered again
+  // for the backward instead of kept from the forward; whether other parts compute meanwhile (else as the framework
+  // overlaps gradients; with ZeRO-1, as it overlaps the gather of updated parameters).
   std::optional<std::int64_t> prefetch;
   std::optional<bool> reshard_after_forward, overlap_gathers;
   std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
@@ -211,8 +213,8 @@ struct Training {
   }
   bool leaves_device() const { return offload.any() || checkpoints_on() != Tier::device; }
   Allocator allocator = Allocator::caching;
-  // Checkpoints, and gradients on their way, are copied into memory that was allocated for them once (ZeRO-R Md,
-  // 1910.02054, section 6.3).
+  // Checkpoints, and gradients before their reduction, are copied into memory that is allocated for them once (ZeRO-R
+  // Md, 1910.02054, section 6.3).
   bool defragment = false;
   bool keeps_checkpoints() const { return recompute == Recompute::full && checkpoints_on() == Tier::device; }
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
@@ -221,15 +223,15 @@ struct Training {
 // When the data-parallel reduction may run under the backward pass.
 enum class GradientOverlap : std::uint8_t { never, without_pipeline, always };
 
-// What ZeRO-1 reduces: each shard to whoever updates it, or all gradients to everybody.
+// What ZeRO-1 reduces: each shard to its owner, or all gradients to all ranks.
 enum class Zero1Reduces : std::uint8_t { shards, all };
 
 // What selective recomputation repeats: the attention core (Megatron: the scores are large and cheap), or every
 // operator but attention and every second GEMM (torchtitan).
 enum class SelectiveRecompute : std::uint8_t { attention, operators };
-// Who wrote the fused attention kernel. Where a GPU has no cuDNN or FlashAttention-3 kernel, FlashAttention-2 runs.
+// Which fused attention kernel runs: FlashAttention-2 where a GPU has no cuDNN or FlashAttention-3 kernel.
 enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
-// What shares one scale in fp8: a tensor, a row of a GEMM operand, a block of 128 of its elements (2412.19437, 3.3), or
+// The unit of one scale in fp8: a tensor, a row of a GEMM operand, a block of 128 of its elements (2412.19437, 3.3), or
 // one of 32, whose scale is a power of two that the hardware applies (MXFP8, Blackwell).
 enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // The cross-entropy: Megatron's over a slice of the vocabulary, whose softmax is another fp32 array or overwrites the
@@ -238,13 +240,13 @@ enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // the framework compiles.
 enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled };
 
-// What of a layer with experts runs as a CUDA graph, without launches of its own: attention, routing too, or the whole
-// iteration.
+// The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, routing too, or
+// the whole iteration.
 enum class CudaGraph : std::uint8_t { none, attention, attention_router, full };
-// Who sends tokens to their experts: NCCL's all-to-all, or kernels that send a token to each node once.
+// How tokens are sent to their experts: NCCL's all-to-all, or kernels that send a token to each node once.
 enum class Dispatcher : std::uint8_t { nccl, deepep, hybridep };
 
-// How the framework of that day behaves (configs/frameworks): documented facts, never fits to a run.
+// How a framework behaves (configs/frameworks): documented facts of its day, never fits to a run.
 struct Framework {
   std::string name;
   bool dropout = false;
@@ -252,9 +254,9 @@ struct Framework {
   double accumulate_bytes_fp16 = 6;  // traffic per parameter and micro-batch to add a gradient
   double accumulate_bytes_bf16 = 10;
   double optimizer_bytes = 44;       // traffic per parameter of one optimizer step
-  double scaling_bytes = 8;          // and of looking for infinities where the loss is scaled, beyond that
-  double host_optimizer_bytes = 28;  // likewise of one that runs on the host
-  double optimizer_overhead = 2e-3;  // seconds of a step besides its traffic: many small kernels, norms, the loss scale
+  double scaling_bytes = 8;          // the same for the check for infinities, if the loss is scaled
+  double host_optimizer_bytes = 28;  // the same for an optimizer on the host
+  double optimizer_overhead = 2e-3;  // seconds of a step without its traffic: many small kernels, norms, the loss scale
   double host_seconds_per_kernel = 0;
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
@@ -264,16 +266,16 @@ struct Framework {
   bool sharded_sends = false;  // each tensor rank sends 1/t, gathered on arrival
   bool blocking_sends = false;
   GradientOverlap gradient_overlap = GradientOverlap::never;
-  // ZeRO-1: what a step has updated is gathered under the forward of the next one, bucket by bucket, instead of at once
-  // behind the update (Megatron-Core's --overlap-param-gather).
+  // ZeRO-1: updated parameters are gathered under the forward of the next step, bucket by bucket, instead of right
+  // after the update (Megatron-Core's --overlap-param-gather).
   bool gather_overlap = false;
-  // Parameters whose gradients travel together: so many, or so many for each replica where that is more
-  // (Megatron-Core's DistributedDataParallel: 40 million, 1 million). 0: torch's DDP, 25 MB (bucket_cap_mb).
+  // Parameters per gradient bucket: this number, or this number for each replica if that is more (Megatron-Core's
+  // DistributedDataParallel: 40 million, 1 million). 0: torch's DDP, 25 MB (bucket_cap_mb).
   std::int64_t bucket_parameters = 0, bucket_parameters_per_replica = 0;
-  // Layers are gathered in 8 bits where products read 8 bits with a scale a tensor or a block that travels along
+  // Layers are gathered in 8 bits if GEMMs read 8 bits with a scale per tensor or per block, which is sent along
   // (torchtitan's float8 all-gather, Transformer Engine's primary weights).
   bool fp8_gather = false;
-  bool bf16_gradients = false;  // in bf16 and narrower they are added up and reduced in bf16, unless a scenario says
+  bool bf16_gradients = false;  // with bf16 or narrower they are summed and reduced in bf16, unless a scenario says
   Zero1Reduces zero1_reduces = Zero1Reduces::shards;
   // ZeRO-3 that gathers and reduces tensor by tensor instead of whole layers: calls per layer (1 = one flat buffer),
   // the latency of such a call per rank of the group, and the share of a node's NICs that it reaches.
@@ -282,19 +284,19 @@ struct Framework {
   SelectiveRecompute selective_recompute = SelectiveRecompute::attention;
   bool early_stop = false;  // recomputation stops before the last GEMM of a layer (torch >= 2.1)
   bool compiled = false;    // torch.compile fuses memory-bound kernels
-  // Queries, keys and values, and gate and up of SwiGLU, are products of their own for whoever counts GEMMs
+  // Queries, keys and values, and gate and up of SwiGLU, are products of their own for code that counts GEMMs
   // (selective_recompute) or looks for one whose result is scattered (async_tensor). Priced as one.
   bool separate_projections = false;
   // Tensor-parallel gathers and scatters run under the GEMM they feed or follow, piece by piece (needs sequence
   // parallelism).
   bool async_tensor = false;
-  // What tensor ranks reduce of the gradient of an input travels beside the gradient of the weights.
+  // The tensor-parallel reduction of an input gradient runs beside the weight gradient.
   bool weight_gradient_overlap = false;
   // Of mixtures of experts.
   CudaGraph cuda_graph = CudaGraph::none;
   Dispatcher dispatcher = Dispatcher::nccl;
   double dispatch_overhead = 60e-6;     // seconds of sending tokens to their experts, or back, besides their bytes
-  std::int64_t dispatch_sms = 0;        // multiprocessors that its kernels hold; 0: as they are shipped
+  std::int64_t dispatch_sms = 0;        // multiprocessors that its kernels hold; 0: their default
   bool fp8_dispatch = false;            // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
   bool expert_overlap = false;          // all-to-alls run under the passes of another micro-batch
   bool shared_expert_overlap = false;   // or under the shared experts
@@ -308,7 +310,7 @@ struct Framework {
   double dropout_forward = 1.4, dropout_backward = .8, compiled_traffic = .6;
   double permuted_traffic = 1.4, activated_traffic = 3.4, fused_activation = .6;
   double unbound_host = 1.8, dispatch_nvlink_share = .35, dispatch_nic_share = .8;
-  // What it holds besides parameters, activations and the optimizer's states.
+  // Memory besides parameters, activations and the optimizer's states.
   LossKernels loss = LossKernels::vocabulary_parallel;
   bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
@@ -319,10 +321,10 @@ struct Framework {
   double step_gradient_bytes = 0;  // per parameter, fp32 copies of fp16 gradients while an unsharded optimizer steps
   Bytes workspace;                 // of the matrix library
   Version nccl = kNewestNccl;      // which collective algorithms there are
-  bool native_kernels = false;        // the kernels of this program, on exact buffers: what `measure` performs
+  bool native_kernels = false;     // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
   std::map<std::string, std::string> sources;  // key -> where its number comes from
-  std::vector<std::string> assumed;            // keys that nobody measured
+  std::vector<std::string> assumed;            // keys that were not measured
 };
 
 // The part of a layer that one GPU holds and the tokens it sees.
@@ -333,14 +335,14 @@ struct Shard {
   std::int64_t sequence = 2048;    // tokens s of each
   std::int64_t microbatches = 1;   // per iteration: with more than one, gradients accumulate
   std::int64_t context = 1;        // GPUs that share a sequence
-  // Pieces that go through one after the other (schedule::Problem::pieces), and which one this is: it sees its own
+  // Pieces that go through one after the other (schedule::Problem::pieces), and the index of this one: it sees its own
   // tokens and those before.
   std::int64_t pieces = 1, piece = 0;
   // Experts fold tensor x context x data a second time (plan/mesh.hpp): GPUs that share the experts of a layer, and
   // those that share one.
   std::int64_t expert = 1, expert_tensor = 1;
-  std::int64_t redundant_experts = 0;  // of a layer: replicas beside one of each
-  // The optimizer updates a tensor as soon as its gradient is there, which nobody else adds to (LOMO, AdaLOMO).
+  std::int64_t redundant_experts = 0;  // of a layer: replicas in addition to one of each
+  // The optimizer updates a tensor as soon as its gradient is there, if no other rank adds to it (LOMO, AdaLOMO).
   bool updates_in_backward = false;
   std::int64_t experts_held(const Transformer& model) const { return (model.experts + redundant_experts) / expert; }
   std::int64_t sequence_parts() const { return context * pieces; }

@@ -64,7 +64,7 @@ inline std::string without_comment(std::string text) {
   return text;
 }
 
-// "FILE", "KEY=V1,V2", "N", "...": what a reader puts something in the place of.
+// "FILE", "KEY=V1,V2", "N", "...": placeholders that a reader replaces.
 inline bool has_placeholder(const std::string& command) {
   static const std::regex placeholder(R"((^|[ =\[,:|])([A-Z][A-Z0-9]*)($|[ =\],.:|%])|\.\.\.|<|\|)");
   return std::regex_search(command, placeholder);
@@ -122,8 +122,9 @@ inline std::vector<Command> commands_of(const std::string& page, const std::stri
   return all;
 }
 
-// The lines of `answer` that `told` shows: pieces between "..." in order, the first at the beginning and the last at
-// the end unless "..." is there. Where a piece is not found: what stands most like it. Empty: there is nothing like it.
+// The lines of `answer` that correspond to `told`: pieces between "..." in order, the first at the beginning and the
+// last at the end unless "..." is there. For a piece that is not found: the most similar lines. Empty: nothing is
+// similar.
 inline std::vector<std::string> todays(const std::vector<std::string>& told, const std::vector<std::string>& answer) {
   const auto alike = [](const std::string& a, const std::string& b) {
     return std::size_t(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
@@ -166,7 +167,7 @@ inline std::vector<std::string> without_spaces_behind(std::vector<std::string> l
   return lines;
 }
 
-// What the page shows of the command is what it answers; REHEARSAL_BLESS=1 makes it so.
+// Checks that the page shows the command's answer; REHEARSAL_BLESS=1 writes it into the page.
 inline void compare_or_bless(const Command& command, const std::string& output, const std::string& test) {
   CAPTURE(command.where());
   const auto told = without_spaces_behind(command.answer);

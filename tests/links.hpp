@@ -1,6 +1,5 @@
-// NVLink by generation and NCCL as tests need them, independent of the files in configs/: shares that NCCL's tables
-// count on (20, 20, 20.6 and 40.1 GB/s a link; .85 and .74 in switches), and what a fit to sweeps of one node makes of
-// them.
+// NVLink by generation and NCCL for tests, independent of configs/: rates that NCCL's tables assume (20, 20, 20.6 and
+// 40.1 GB/s per link; .85 and .74 in switches), and constants fitted to sweeps of one node.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,13 +9,13 @@
 
 namespace rehearsal::test {
 
-// Constants common to all systems; seconds or shares.
+// Constants shared by all systems, in seconds or as shares.
 struct Fit {
   double launch = 3.7e-6, step = 1.22e-6, ramp = 35e-6;
-  double ring = 1.012;         // of what NCCL counts on
-  double nvls_launch = 41e-6;  // its four steps included
+  double ring = 1.012;         // share of the rate that NCCL assumes
+  double nvls_launch = 41e-6;  // including its four steps
   double nvls_ramp = 7.8e-6;
-  double nvls = .823;  // of what NCCL counts on
+  double nvls = .823;  // share of the rate that NCCL assumes
 };
 
 inline double as_sold(int generation) { return std::array{150e9, 300e9, 450e9, 900e9}.at(std::size_t(generation) - 2); }

@@ -26,7 +26,7 @@ inline Output shell(const std::string& command) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// A folder of this process that vanishes with it.
+// A folder of this process, removed with it.
 struct Scratch {
   std::filesystem::path folder;
   Scratch() {

@@ -19,7 +19,7 @@ inline std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-// The environment is pinned: no terminal, no width, no colour wishes of whoever runs the tests.
+// The environment is fixed: no terminal, no width, no colour settings of the user who runs the tests.
 inline Run rehearse(const std::string& arguments, const std::string& environment = "") {
   static Scratch scratch;
   static std::atomic<int> runs = 0;  // several threads of a test may run it at once

@@ -1,5 +1,5 @@
-// What one rank alone trains, for tests that hold many trainings against it: trained once, however they are laid out and
-// whatever is broken in them.
+// What one rank alone trains, as the reference for many trainings: computed once, whatever their layout and injected
+// faults.
 #pragma once
 #include <fmt/format.h>
 
@@ -12,10 +12,10 @@
 
 namespace rehearsal {
 
-// The serial reference of this scenario, of a run with these options. By its task graph and what it learns from, which
-// is all that a training depends on: layouts of one network share it.
+// The serial reference of a scenario, for a run with these options. Its key is the task graph and the training data,
+// which determine a training: all layouts of one network share it.
 inline const backend::TrainingResult& trained_serially(const scenario::Scenario& scenario,
-                                                const backend::RunOptions& options) {
+                                                       const backend::RunOptions& options) {
   static std::map<std::string, backend::TrainingResult> known;
   const auto serially = explore::serial_options(options, scenario);
   const auto question = answer::prepare(explore::serial_reference(scenario));

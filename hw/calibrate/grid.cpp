@@ -71,7 +71,7 @@ std::vector<Kernel> kernel_grid(bool quick) {
   grid.add({take_columns, put_columns}, kRows, [](auto& r) { return Dims{r[0], r[1], r[1] / 4, r[1] / 2}; });
   grid.add({cut_columns, join_columns}, kRows, [](auto& r) { return Dims{r[0], 2, r[1] / 2, r[1] / 4}; });
   grid.add({cut_rows, join_rows}, kRows, [](auto& r) { return Dims{1, r[0], r[1], 2, 1}; });
-  // Eight experts, two for each row.
+  // Eight experts, two per row.
   grid.add({route, route_gradient}, kRows, [](auto& r) { return Dims{r[0], r[1], 2, r[0], 1}; });
   grid.add({dispatch_rows, dispatch_rows_gradient, combine_rows, combine_rows_gradient}, kRows, [](auto& r) {
     return Dims{r[0], r[1], 2, kExperts, r[0] / 4 + 1};
@@ -79,7 +79,7 @@ std::vector<Kernel> kernel_grid(bool quick) {
   grid.add({expert_linear, expert_linear_input_gradient, expert_linear_weight_gradient}, kProducts, [](auto& p) {
     return Dims{2, 2, p[0] / 4, p[1], p[2]};
   });
-  // Queries and keys as wide as each other; the values stay.
+  // Queries and keys of equal width; values are not rotated.
   grid.add({rotary, rotary_gradient}, kRows, [](auto& r) {
     return Dims{r[0], kPositions, r[1] / kTurned, kTurned, r[1] * 3 / 2};
   });

@@ -43,7 +43,7 @@ KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes 
   KernelGraph result;
   result.rounds = kRounds;
   result.kernels.assign(kernels.begin(), kernels.end());
-  // One resident buffer for each place in the table, large enough for the rotation of every kernel.
+  // One resident buffer per operand position, large enough for the rotation of every kernel.
   std::array<std::int64_t, kMostOperands> largest{};
   struct Rotation {
     std::array<std::int64_t, kMostOperands> stride{};
@@ -74,7 +74,7 @@ KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes 
       std::vector<graph::BufferUse> uses;
       for (std::size_t i = 0; i < rotations[k].operands; i++) {
         kernel.offsets[i] = at % rotations[k].sets * rotations[k].stride[i];
-        uses.emplace_back(buffers[i], Access::write);  // as an operand; who reads does not matter here
+        uses.emplace_back(buffers[i], Access::write);  // as an operand; whether it is read does not matter here
       }
       program.add({.work = builder.intern(kernel), .coordinates = {}}, {}, uses);
     }
@@ -87,7 +87,7 @@ KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes 
 backend::RunOptions kernel_graph_options() {
   backend::RunOptions options;
   options.compute = backend::Compute::real;
-  options.times_matter = false;  // how crowded the machine is was said before
+  options.times_matter = false;  // crowding was checked before
   options.weights = false;
   options.warmup = 1;
   options.iterations = kIterations;

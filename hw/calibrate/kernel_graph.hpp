@@ -1,6 +1,6 @@
-// The same measurement through a backend: a graph in which every rank performs kernels one after the other, as tasks.
-// It sees what the backend's own ranks see: its matrix product (OpenBLAS under MPI), how its worker finds operands, and
-// what the loop of a rank takes between two tasks.
+// Times kernels through a backend: a graph in which every rank performs kernels one after another, as tasks. So it
+// includes what the backend's ranks use: its matrix product (OpenBLAS under MPI), the worker's lookup of operands, and
+// the time of the rank loop between two tasks.
 #pragma once
 #include <span>
 #include <vector>
@@ -10,17 +10,17 @@
 
 namespace rehearsal::calibrate {
 
-// Kernels with data, a loss or the state of an optimizer need more around them than buffers: time_kernels() does those.
+// Kernels with data, a loss or optimizer state need more than buffers: time_kernels() times those.
 bool fits_kernel_graph(KernelKind kind);
 
 struct KernelGraph {
   graph::TaskGraph graph;
   std::vector<Kernel> kernels;
-  int rounds = 1;  // tasks of each kernel in a row
+  int rounds = 1;  // consecutive tasks of each kernel
 };
 KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes footprint);
 
-// How to run it: real compute, a warm-up and several iterations.
+// How to run the graph: real compute, a warm-up and several iterations.
 backend::RunOptions kernel_graph_options();
 
 struct TaskTimes {

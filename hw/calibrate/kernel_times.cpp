@@ -19,10 +19,10 @@ namespace {
 
 constexpr int kWarmup = 3;
 constexpr Time kTick = picoseconds(1000);  // of the clock
-constexpr std::int64_t kLine = 16;         // floats of a cache line: operands begin at one
+constexpr std::int64_t kLine = 16;         // floats of a cache line, where operands begin
 constexpr std::size_t kMostSets = 256;
 
-// Uniform in (-1, 1): xorshift (Marsaglia 2003). Neither zeros nor denormals, which some operations treat apart.
+// Uniform in (-1, 1): xorshift (Marsaglia 2003). Neither zeros nor denormals, which some operations handle specially.
 class Noise {
  public:
   float next() {
@@ -34,13 +34,13 @@ class Noise {
   std::uint64_t state_ = 0x9e3779b97f4a7c15;
 };
 
-// Sums of exponentials and second moments are above zero; logarithms and roots of others are another code path.
+// Sums of exponentials and second moments must be positive; logarithms and roots of others take another code path.
 bool wants_positive(KernelKind kind) {
   return kind == KernelKind::cross_entropy || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
          kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
 }
 
-// The operands of one kernel, several sets of them, and the data of a micro-batch of its size.
+// Several sets of operands of one kernel, and the data of a micro-batch of its size.
 class Operands {
  public:
   Operands(const Kernel& kernel, Bytes footprint) : needed_(cpu::operand_elements(kernel, 0)) {
@@ -62,9 +62,9 @@ class Operands {
       for (std::size_t i = 0; i < all.size(); i++) all[i] = std::bit_cast<float>(slots[i % slots.size()]);
     }
     fill_batch(kernel, noise);
-    // What was written last is still in the caches; a pass over other memory drives it out.
+    // The last written data is still in the caches; a pass over other memory evicts it.
     std::vector<float> elsewhere(std::size_t(footprint.count()) / sizeof(float), 1.f);
-    learning_.weight_decay = elsewhere.back() * 1e-2f;  // and is not optimised away
+    learning_.weight_decay = elsewhere.back() * 1e-2f;  // keeps it from being optimised away
   }
 
   void perform(const Kernel& kernel, std::size_t round) {
@@ -135,7 +135,7 @@ std::vector<KernelTime> time_kernels(std::span<const Kernel> kernels, const Sett
   std::vector<std::vector<std::vector<Time>>> times(settings.ranks, std::vector<std::vector<Time>>(kernels.size()));
   std::barrier together(std::ptrdiff_t(settings.ranks));
   std::vector<std::exception_ptr> errors(settings.ranks);
-  std::atomic<bool> failed{false};  // somewhere: all give up at the next meeting
+  std::atomic<bool> failed{false};  // set by any thread: all give up at the next barrier
   const auto guarded = [&](unsigned r, auto&& work) {
     try {
       work();

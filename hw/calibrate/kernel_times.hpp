@@ -1,7 +1,7 @@
-// How long this program's kernels take on this machine, called one by one from as many threads as there will be ranks.
+// Times this program's kernels on this machine, called one by one from as many threads as there will be ranks.
 //
 // All threads compute at once, because cores share caches, memory and heat. Operands rotate through `footprint` bytes,
-// because a run's operands come from wherever its other buffers left them; a warm buffer is up to twice as fast.
+// because in a run they may be anywhere in memory; a warm buffer is up to twice as fast.
 #pragma once
 #include <functional>
 #include <span>
@@ -19,15 +19,15 @@ struct KernelTime {
 
 struct Settings {
   unsigned ranks = 1;
-  int repetitions = 16;                                                 // of each rank, after three that do not count
-  Bytes footprint;                                                      // of one rank
-  std::function<void(std::size_t done)> progress = [](std::size_t) {};  // kernels; called from one thread
+  int repetitions = 16;                                                 // per rank, after three that do not count
+  Bytes footprint;                                                      // per rank
+  std::function<void(std::size_t done)> progress = [](std::size_t) {};  // kernels done; called by one thread
 };
 
-// Offsets of the kernels are ignored. Every kind, with data of its own.
+// Ignores the offsets of the kernels. All kinds, with suitable data.
 std::vector<KernelTime> time_kernels(std::span<const Kernel> kernels, const Settings& settings);
 
-// [p10, p50, p90] of measurements, which are sorted.
+// [p10, p50, p90] of measurements; sorts them.
 struct Spread {
   Time p10, p50, p90;
 };

@@ -26,7 +26,7 @@ dispatch::LinkProbe probe_loopback(unsigned ranks) {
   for (const auto& e : errors)
     if (e) std::rethrow_exception(e);
   auto all = dispatch::merge(probes);
-  all.single_copy = false;  // into a buffer of the hub, and out of it
+  all.single_copy = false;  // copied into a buffer of the transport, and out of it
   return all;
 }
 

@@ -1,4 +1,4 @@
-// Messages and collectives among the threads of one process.
+// Measures messages and collectives among the threads of one process.
 #pragma once
 #include "dispatch/probe.hpp"
 

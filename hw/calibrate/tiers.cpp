@@ -15,14 +15,14 @@
 namespace rehearsal::calibrate {
 namespace {
 
-// At least a tick of the clock.
+// At least a clock tick.
 Time lasts(const std::function<void()>& work) {
   const Time begin = dispatch::now();
   work();
   return std::max(dispatch::now() - begin, picoseconds(1000));
 }
 
-// Every page is there before anything is timed; neither zeros nor one page again and again.
+// Touches every page before timing; the content is neither zeros nor the same page repeated.
 void fill(std::span<std::byte> memory) {
   for (std::size_t i = 0; i < memory.size(); i++) memory[i] = std::byte(i * 131 >> 3);
 }
@@ -30,7 +30,7 @@ void fill(std::span<std::byte> memory) {
 }  // namespace
 
 std::vector<CopyTime> time_heap_copies(const TierSettings& settings) {
-  constexpr std::int64_t kHeap = 32 << 20;  // beyond caches of a core; sizes go round in it
+  constexpr std::int64_t kHeap = 32 << 20;  // larger than the caches of a core; copies rotate in it
   const int rounds = settings.quick ? 4 : 12;
   const std::vector<std::int64_t> sizes{64 << 10, 1 << 20, 16 << 20};
   std::vector<std::vector<std::vector<Time>>> times(settings.threads, std::vector<std::vector<Time>>(sizes.size()));
@@ -97,7 +97,7 @@ DiskProbe probe_disk(const TierSettings& settings, bool direct) {
   const auto memory = heap.memory(heap.allocate(Bytes(kRoom)));
   const auto region = file.allocate(Bytes(kRoom));
   fill(memory);
-  // Blocks that were never written are read without a disk.
+  // Blocks that were never written would be read without disk access.
   const auto whole = lasts([&] { file.wait(file.write(region, memory)); });
   DiskProbe probe{file.means(), false, {}};
   const auto several = [&](std::int64_t size, const auto& copy) {
@@ -111,7 +111,7 @@ DiskProbe probe_disk(const TierSettings& settings, bool direct) {
     return spread(times);
   };
   for (const std::int64_t size : {std::int64_t(64 << 10), std::int64_t(1 << 20), std::int64_t(8 << 20), kRoom}) {
-    // What the largest took tells whether another size fits into the time.
+    // The time of the largest copy so far decides whether another size fits into the time.
     if (!probe.times.empty() && dispatch::now() - start + whole + whole > all) break;
     DiskTime time{Bytes(size), {}, {}};
     time.write = several(size, [&](auto part, Bytes at) { file.wait(file.write(region, part, at)); });

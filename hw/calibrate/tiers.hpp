@@ -1,5 +1,5 @@
-// What lies beside the memory that ranks compute in: copies within the memory of the host, an optimizer on the host, a
-// disk. Through hw/tiers and hw/cpu, as performed runs use them.
+// Times the tiers outside the memory that ranks compute in: copies within host memory, an optimizer on the host, a
+// disk. Uses hw/tiers and hw/cpu as performed runs do.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,19 +10,19 @@
 namespace rehearsal::calibrate {
 
 struct TierSettings {
-  unsigned threads = 1;        // that copy at once, and that share an update
-  std::string directory = {};  // of the disk; empty: the usual one
+  unsigned threads = 1;        // copy concurrently, and share an update
+  std::string directory = {};  // of the disk; empty: the default
   bool quick = false;
 };
 
-// Each thread copies to a heap beside its own and back, cold memory, begun and waited for.
+// Each thread copies to a second heap and back, with cold memory; started and waited for.
 struct CopyTime {
   Bytes size;
   Spread time;
 };
 std::vector<CopyTime> time_heap_copies(const TierSettings& settings);
 
-// An update of AdamW by all threads together. `stored`: the parameters are kept in bf16 too.
+// An AdamW update by all threads together. `stored`: parameters are also stored in bf16.
 struct AdamTime {
   std::int64_t parameters = 0;
   Bytes each;
@@ -30,7 +30,7 @@ struct AdamTime {
 };
 AdamTime time_host_adam(const TierSettings& settings, bool stored);
 
-// By one thread, several sizes, in less than 2.5 s unless a single copy takes longer. Throws MachineError.
+// By one thread, for several sizes, in under 2.5 s unless a single copy takes longer. Throws MachineError.
 struct DiskTime {
   Bytes size;
   Spread write, read;

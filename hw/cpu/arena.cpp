@@ -9,7 +9,7 @@
 namespace rehearsal::cpu {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
+constexpr std::align_val_t kAlignment{64};  // a cache line, and the width of the widest vector
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Arena::Block Arena::take(std::size_t size) {
   try {
     return fresh();
   } catch (const std::bad_alloc&) {
-    kept_.clear();  // what other sizes keep may be what is missing
+    kept_.clear();  // blocks kept for other sizes may be the memory that is missing
     return fresh();
   }
 }

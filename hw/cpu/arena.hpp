@@ -1,8 +1,8 @@
-// The buffers of one rank, with the high-water mark of their sizes. Blocks that were freed are kept for the next buffer
-// of the same size; they do not count.
+// The buffers of one rank, with the high-water mark of their sizes. Freed blocks are kept for the next buffer of the
+// same size; they are not counted.
 //
-// Fresh memory may be filled with bytes that read as NaN: a kernel that reads what nobody wrote then spoils the loss
-// visibly. It takes time, which runs that are timed do not have.
+// Fresh memory may be filled with bytes that read as NaN: a kernel that reads unwritten memory then visibly spoils the
+// loss. That takes time, so timed runs do not do it.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -18,14 +18,14 @@ inline constexpr int kNan = 0xff;  // four or eight of these bytes are a NaN
 
 class Arena {
  public:
-  // Borrows the program's list of buffers.
+  // Keeps a reference to the program's list of buffers.
   Arena(std::span<const graph::Buffer> buffers, bool poison)
       : buffers_(buffers), poison_(poison), blocks_(buffers.size()) {}
 
   void allocate(BufferId id);  // throws std::bad_alloc
   void free(BufferId id);
   std::span<std::byte> bytes(BufferId id) const;
-  std::span<float> floats(BufferId id) const;  // whole floats
+  std::span<float> floats(BufferId id) const;  // the length is a multiple of a float
 
   Bytes live() const { return live_; }
   Bytes peak() const { return peak_; }

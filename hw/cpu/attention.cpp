@@ -1,9 +1,9 @@
-// Attention row by row after FlashAttention-2 (Dao, arXiv 2307.08691, sections 2.2 and 3.1): the scores of one query
-// are all that is ever held; the gradient computes them again from the log-sum-exp of each row.
+// Attention row by row after FlashAttention-2 (Dao, arXiv 2307.08691, sections 2.2 and 3.1): only the scores of one
+// query are held at a time; the gradient recomputes them from the log-sum-exp of each row.
 //
 // A row of qkv holds [Q | K | V], heads x depth columns of queries and kv_heads x depth each of keys and values; rows
-// are batch x positions. With a context group each rank's keys
-// and values are a block [K | V] of their own, and a rank goes over them one after the other (kernels/attention.hpp).
+// are batch x positions. With a context group each rank's keys and values are a separate block [K | V], and a rank
+// processes them one after another (kernels/attention.hpp).
 //   forward   s_ij = q_i k_j / sqrt(depth),  lse_i = log sum_j exp(s_ij),  p_ij = exp(s_ij - lse_i),
 //             o_i = sum_j p_ij v_j
 //   gradient  D_i = do_i o_i,  dp_ij = do_i v_j,  ds_ij = p_ij (dp_ij - D_i),  dv_j = sum_i p_ij do_i,
@@ -20,11 +20,11 @@
 namespace rehearsal::cpu {
 namespace {
 
-// Where one head of one sequence begins. Keys and values are in qkv, or in a block of their own.
+// Where one head of one sequence begins. Keys and values are in qkv, or in a separate block.
 struct Place {
-  std::int64_t row, qkv_row, kv_row;  // from one position to the next
+  std::int64_t row, qkv_row, kv_row;  // strides from one position to the next
   std::int64_t queries, keys, out, lse;
-  std::int64_t block;  // from K to V
+  std::int64_t block;  // offset from K to V
   Place(const Heads& shape, bool apart, std::int64_t sequence, std::int64_t head)
       : row(shape.heads * shape.depth),
         qkv_row(row + 2 * shape.kv_heads * shape.depth),
@@ -37,7 +37,7 @@ struct Place {
         block(shape.kv_heads * shape.depth) {}
 };
 
-// How many keys query i sees: the first ones.
+// Number of keys that query i sees: the first ones.
 std::int64_t seen_by(const Heads& shape, const Part& part, std::int64_t i) {
   if (!shape.causal) return shape.positions;
   return part.from.up_to(part.own.position(i, shape.positions), shape.positions);
@@ -45,7 +45,7 @@ std::int64_t seen_by(const Heads& shape, const Part& part, std::int64_t i) {
 
 float scale(const Heads& shape) { return float(1 / std::sqrt(double(shape.depth))); }
 
-// Where the operands of attention are: `block` has keys and values, and may be qkv.
+// Operands of attention: `block` has keys and values, and may be qkv.
 struct Inputs {
   const float *qkv, *block;
 };
@@ -77,7 +77,7 @@ REHEARSAL_BODY void head_forward(const Heads& shape, const Part& part, const Pla
     float share = float(1 / sum);
     if (level == kNothing) {
       level = float(now);
-    } else {  // what was found before keeps its weight in the whole
+    } else {  // the earlier result keeps its weight in the sum
       const double before = double(level), top = std::max(before, now);
       const double both = top + std::log(std::exp(before - top) + std::exp(now - top));
       const float keep = float(std::exp(before - both));
@@ -121,7 +121,7 @@ REHEARSAL_BODY void forward(const Heads& shape, const Part& part, Inputs in, flo
       head_forward<V>(shape, part, Place(shape, in.block != in.qkv, b, h), in, out, lse, scores.data());
 }
 
-// dq and dkv are dqkv, or sums of their own.
+// dq and dkv are parts of dqkv, or separate sums.
 template <class V>
 REHEARSAL_BODY void gradient(const Heads& shape, const Part& part, Inputs in, const float* out, const float* lse,
                              const float* dout, float* dq, float* dkv) {

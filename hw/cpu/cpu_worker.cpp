@@ -33,7 +33,8 @@ class CpuWorker final : public dispatch::Worker {
         product_(product),
         state_(graph, rank, options),
         arena_(program_.buffers, !options.times_matter) {
-    if (std::ranges::any_of(program_.buffers, OffloadMemory::keeps)) beyond_.emplace(graph, rank, options, arena_, state_);
+    if (std::ranges::any_of(program_.buffers, OffloadMemory::keeps))
+      beyond_.emplace(graph, rank, options, arena_, state_);
     for (std::size_t b = 0; b < program_.residents; ++b) {
       allocate(BufferId(b), "resident buffers");
       if (is_beyond(BufferId(b))) {
@@ -68,9 +69,9 @@ class CpuWorker final : public dispatch::Worker {
     for (std::size_t i = 0; i < operands.count; ++i) pointers[i] = at(operands.at[i]).data();
 
     KernelContext around{.tensor = rank_.place[Axis::tensor],
-                        .data = rank_.place.among(replicas(kernel)),
-                        .context = state_.sequence_part(task),
-                        .learning = &learning_};
+                         .data = rank_.place.among(replicas(kernel)),
+                         .context = state_.sequence_part(task),
+                         .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
     TrainingState::Update update;
     if (is_optimizer(kernel.kind)) {
@@ -166,8 +167,8 @@ class CpuWorker final : public dispatch::Worker {
         .scratch = scratch_.data()};
   }
 
-  // The data set of a rank is drawn once, micro-batch by micro-batch as it is needed. It is input, not memory of the
-  // network: it does not count.
+  // The data set of a rank is drawn once, micro-batch by micro-batch on demand. It is input, not memory of the network,
+  // so it is not counted.
   Batch batch(LocalTask task) {
     const std::pair key{state_.global_microbatch(task), state_.sequence_part(task)};
     auto found = samples_.find(key);

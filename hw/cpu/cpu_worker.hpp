@@ -7,7 +7,8 @@
 
 namespace rehearsal::cpu {
 
-// Allocates the residents and fills the parameters. Throws MachineError when memory runs out, there and later.
+// Allocates the resident buffers and initialises the parameters. Throws MachineError when out of memory, then and
+// later.
 std::unique_ptr<dispatch::Worker> make_worker(const graph::TaskGraph& graph, RankId rank,
                                               const backend::RunOptions& options, GemmFunction gemm = cpu::gemm);
 

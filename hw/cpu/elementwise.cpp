@@ -8,7 +8,7 @@
 namespace rehearsal::cpu {
 namespace {
 
-// Columns that have a bias: up to two runs, with the entries of the bias one after the other.
+// Columns with a bias: up to two runs, with contiguous entries of the bias.
 struct Run {
   std::int64_t column, entry, length;
 };

@@ -12,7 +12,7 @@ void check(Shape shape, std::span<const std::int32_t> tokens) {
 
 }  // namespace
 
-// Rows of tokens that another rank's slice has become 0: the ranks' results add up to the whole.
+// Rows of tokens in another rank's slice become 0, so that the sum over ranks is the whole result.
 void embed(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
            const float* table, float* y) {
   check(shape, tokens);

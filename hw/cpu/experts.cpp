@@ -1,5 +1,4 @@
-// A layer of experts apart from its matrix products: which experts a row goes to, and the way of rows into their slots
-// and back.
+// An expert layer without its matrix products: routing of rows to experts, and moving rows into their slots and back.
 //
 //   p = softmax(logits);  the k experts with the largest logits, of equal ones the first;  w_j = p_j, or p_j / S with
 //   S = the sum of the k chosen p (renormalised: Mixtral, arXiv 2401.04088, section 2.1)
@@ -24,7 +23,7 @@ using kernels::dropped, kernels::expert_of, kernels::forced_expert;
 
 std::int32_t slot_of(float stored) { return std::bit_cast<std::int32_t>(stored); }
 
-// Which expert the `choice`-th one of a row is, given those chosen before.
+// The `choice`-th expert of a row, given the earlier choices.
 std::int64_t choose(const Gating& gating, const float* logits, std::int64_t row, std::int64_t choice,
                     std::vector<char>& taken) {
   if (gating.routing != Routing::by_logits)
@@ -36,7 +35,7 @@ std::int64_t choose(const Gating& gating, const float* logits, std::int64_t row,
   return best;
 }
 
-// Calls body(slot, row, choice) for every row that has one.
+// Calls body(slot, row, choice) for every choice of a row that has a slot.
 template <class Body>
 void each_slot(const Dispatch& shape, const float* slots, const Body& body) {
   for (std::int64_t row = 0; row < shape.rows; ++row)

@@ -1,5 +1,5 @@
-// exp in fp32 without a library call: compilers make vectors of it, and its bytes do not depend on which instructions a
-// library finds on the machine. Within 2 ulp; 0 below -104, infinite above 88.73, NaN of NaN.
+// exp in fp32 without a library call: compilers vectorise it, and its bytes do not depend on the instructions that a
+// library selects on the machine. Within 2 ulp; 0 below -104, infinite above 88.73, NaN for NaN.
 //
 // exp(x) = 2^k exp(r) with k = round(x / ln 2), |r| <= ln(2) / 2; the polynomial is that of Cephes' expf (Moshier
 // 1989).
@@ -10,10 +10,10 @@
 namespace rehearsal::cpu {
 
 [[gnu::always_inline]] inline float exponential(float x) {
-  // Comparisons that keep a NaN.
+  // Comparisons that preserve a NaN.
   x = x < -104.f ? -104.f : x;
   x = x > 89.f ? 89.f : x;
-  constexpr float kRound = 12582912.f;  // 1.5 x 2^23: adding it leaves the whole number in the last bits
+  constexpr float kRound = 12582912.f;  // 1.5 x 2^23: adding it leaves the integer in the last bits
   const float shifted = x * 1.44269504088896341f + kRound;
   const std::int32_t k = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
   const float whole = shifted - kRound;
@@ -25,7 +25,7 @@ namespace rehearsal::cpu {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1;
-  // 2^k in two factors, each a normal number, though k reaches from -150 to 128.
+  // 2^k as two factors, each a normal number, although k ranges from -150 to 128.
   const std::int32_t half = k >> 1;
   const auto power = [](std::int32_t e) { return std::bit_cast<float>(static_cast<std::uint32_t>(e + 127) << 23); };
   return p * power(half) * power(k - half);

@@ -1,5 +1,5 @@
-// The kernels one by one: what perform() chooses from. Pointers are to fp32, row major, without gaps; names are those
-// of the table of KernelKind (base/kernels.hpp). `rows` is T there, `columns` n.
+// The kernels that perform() dispatches to. Pointers are to fp32, row major, without padding; names are those of the
+// table of KernelKind (base/kernels.hpp), where `rows` is T and `columns` n.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,14 +17,14 @@ struct Shape {
 };
 
 // --- elementwise.cpp
-// The bias of `query_value` has 2/3 as many entries as there are columns: those of the first and of the last third.
+// The bias of `query_value` has 2/3 as many entries as there are columns: for the first and the last third.
 void add_bias(Shape shape, Bias which, const float* bias, float* y);
 void bias_gradient(Shape shape, Bias which, const float* dy, float* dbias);  // sums over rows in double
 void gelu(std::int64_t elements, const float* u, float* g);
 void gelu_gradient(std::int64_t elements, const float* u, float* dg);
 void add_residual(Shape shape, const float* x, const float* bias, float* r);
 void add(std::int64_t elements, const float* a, float* b);
-// u[rows, 2 columns]: gates, then what they let through; g[rows, columns].
+// u[rows, 2 columns]: gates, then the gated values; g[rows, columns].
 void swiglu(Shape shape, const float* u, float* g);
 void swiglu_gradient(Shape shape, const float* u, const float* dg, float* du);
 
@@ -37,7 +37,7 @@ void rms_norm_gradient(Shape shape, const float* x, const float* stats, const fl
 
 // --- rotary.cpp
 inline constexpr double kRotaryBase = 10000;
-// `positions` rows of each sequence; of the columns of a row the first heads x depth are turned.
+// Each sequence has `positions` rows; the first heads x depth columns of a row are rotated.
 struct Turn {
   std::int64_t rows = 0, positions = 0, heads = 0, depth = 0, columns = 0;
   kernels::Cut cut{};
@@ -48,31 +48,31 @@ void rotary(Turn turn, float* rows, bool back);
 struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
   bool causal = true;
-  std::int64_t kv_heads = 0;  // divides `heads`; each is read by as many neighbouring heads of queries
+  std::int64_t kv_heads = 0;  // divides `heads`; each is shared by equally many neighbouring query heads
 };
-// Whose the queries are and whose the keys, of the ranks that sequences are cut over. `first`: nothing came before.
+// The context ranks that have the queries and the keys. `first`: there is no earlier result to merge with.
 struct Part {
   kernels::Cut own{}, from{};
   bool first = true;
 };
-// All instruction sets give the same bytes; `set` is one that this machine has.
+// All instruction sets give the same bytes; `set` must be available on this machine.
 void attention(Heads shape, const float* qkv, float* out, float* lse, InstructionSet set = widest());
 void attention_gradient(Heads shape, const float* qkv, const float* out, const float* lse, const float* dout,
                         float* dqkv, InstructionSet set = widest());
-// `block`: keys and values of one rank. Both gradients are added to.
+// `block`: keys and values of one rank. Adds to both gradients.
 void attention_part(Heads shape, Part part, const float* qkv, const float* block, float* sums, float* lse,
                     InstructionSet set = widest());
 void attention_part_gradient(Heads shape, Part part, const float* qkv, const float* block, const float* out,
                              const float* lse, const float* dout, float* dq, float* dblock,
                              InstructionSet set = widest());
 
-// --- experts.cpp. Slots are whole numbers in the place of floats (routing.hpp).
+// --- experts.cpp. Slots are integers stored in place of floats (routing.hpp).
 using kernels::Gating;
 void route(const Gating& gating, const float* logits, float* weights, float* slots, float* probabilities);
 void route_gradient(const Gating& gating, const float* probabilities, const float* slots, const float* dweights,
                     float* dlogits);
 struct Dispatch {
-  std::int64_t rows = 0, columns = 0, choices = 0, slots = 0;  // slots: of all experts
+  std::int64_t rows = 0, columns = 0, choices = 0, slots = 0;  // slots: over all experts
 };
 void dispatch_rows(const Dispatch& shape, const float* x, const float* slots, float* sent);
 void dispatch_rows_gradient(const Dispatch& shape, const float* dsent, const float* slots, float* dx);
@@ -81,12 +81,12 @@ void combine_rows_gradient(const Dispatch& shape, const float* dy, const float* 
                            const float* weights, float* dback, float* dweights);
 
 // --- embedding.cpp
-// The table has the rows first .. first + slice of the vocabulary.
+// The table has rows first .. first + slice of the vocabulary.
 void embed(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
            const float* table, float* y);
 void embed_gradient(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
                     const float* dy, float* dtable);
-// `positions` rows of each sequence.
+// Each sequence has `positions` rows.
 void add_positions(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* table,
                    float* y);
 void positions_gradient(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* dy,
@@ -99,7 +99,7 @@ struct Slice {
 };
 void cross_entropy_local(Shape shape, Slice slice, std::span<const std::int32_t> targets, const float* logits,
                          float* part);
-// Returns the sum of the losses of its rows.
+// Returns the sum of the losses of the rows.
 double cross_entropy(std::int64_t rows, std::int64_t ranks, const float* parts, float* lse);
 void cross_entropy_gradient(Shape shape, Slice slice, std::span<const std::int32_t> targets, std::int64_t total,
                             const float* lse, float* logits);
@@ -107,18 +107,18 @@ double squared_error(Shape shape, const float* y, const float* target);  // sum 
 void squared_error_gradient(Shape shape, std::int64_t total, const float* y, const float* target, float* dy);
 
 // --- optimizer.cpp
-// First of the e elements that an optimizer kernel works on.
+// Index of the first of the e elements that an optimizer kernel updates.
 inline std::int64_t first_of_flat(std::int64_t flat, std::int64_t e, std::int64_t data) {
   return static_cast<Flat>(flat) == Flat::part ? data * e : 0;
 }
-// What one step uses up; the gradient is cleared unless it is kept.
+// A step clears the gradient unless told to keep it.
 void sgd(std::int64_t elements, const backend::TrainingData& learning, float* gradient, float* parameters);
-double clipped(double squared_norm);  // what a step is multiplied by
+double clipped(double squared_norm);  // factor for the gradients of a step
 void adamw(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, bool keep, float* gradient,
            float* parameters, float* moments);
-void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, const float* gradient,
-                    float* parameters, float* moments);
-// `moment`: of rows, then of columns; of one row all of it.
+void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step,
+                    const float* gradient, float* parameters, float* moments);
+// `moment`: of rows, then of columns; for a single row, one moment per element.
 void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t step, float* gradient, float* parameters,
              float* moment);
 double sum_of_squares(std::span<const Range> ranges, const float* values);

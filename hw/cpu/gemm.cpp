@@ -1,8 +1,8 @@
-// Matrix product after Goto and van de Geijn (ACM TOMS 34(3), 2008): both operands are packed into panels, blocks of
-// which stay in the caches while a tile of C lives in registers.
+// Matrix product after Goto and van de Geijn (ACM TOMS 34(3), 2008): both operands are packed into panels; blocks of
+// them stay in the caches while a tile of C stays in registers.
 //
-// Each entry of C is the sum over k in order, in blocks of kDepth that are added to C one after the other. Tiles and
-// the other blocks decide only which entries are computed together, so all instruction sets give the same bytes.
+// Each entry of C is a sum over k in order, in blocks of kDepth that are added to C one after another. Tiles and the
+// other blocks only decide which entries are computed together, so all instruction sets give the same bytes.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -12,8 +12,8 @@
 namespace rehearsal::cpu {
 namespace {
 
-// A block of A, kDepth x kRows = 128 KiB, stays in L2 while it is multiplied with all panels of B; a panel of B,
-// kDepth x 16 = 16 KiB, in L1 meanwhile; the block of B, kDepth x kColumns = 2 MiB, in L3.
+// A block of A, kDepth x kRows = 128 KiB, stays in L2 while it is multiplied with all panels of B; a panel of B, kDepth
+// x 16 = 16 KiB, stays in L1 meanwhile; the block of B, kDepth x kColumns = 2 MiB, in L3.
 constexpr std::int64_t kDepth = 256, kRows = 128, kColumns = 2048;
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -112,8 +112,8 @@ REHEARSAL_BODY void product(const GemmCall& call) {
   }
 }
 
-// Tiles fill the 16 registers of SSE and AVX, less a row of B, a product and an entry of A. (AVX-512 was tried: where
-// products and sums are separate instructions it was no faster than AVX2.)
+// A tile fills the 16 registers of SSE and AVX, leaving some for a row of B, a product and an entry of A. (With AVX-512
+// and separate instructions for products and sums it was no faster than with AVX2.)
 void product_portable(const GemmCall& call) { product<Tile<Vector4, 4, 2>>(call); }
 #if defined(__x86_64__)
 REHEARSAL_AVX2 void product_avx2(const GemmCall& call) { product<Tile<Vector8, 6, 2>>(call); }

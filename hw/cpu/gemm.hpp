@@ -1,11 +1,11 @@
-// Our matrix product on a chosen instruction set: all of them give the same bytes.
+// Our matrix product on a given instruction set: all of them give the same bytes.
 #pragma once
 #include "cpu/kernels.hpp"
 #include "cpu/vectors.hpp"
 
 namespace rehearsal::cpu {
 
-// `set` is one that this machine has.
+// `set` must be available on this machine.
 void gemm(const GemmCall& call, InstructionSet set);
 
 }  // namespace rehearsal::cpu

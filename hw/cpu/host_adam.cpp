@@ -11,7 +11,7 @@
 namespace rehearsal::cpu {
 namespace {
 
-// What every element is treated with.
+// Scalars of a step, the same for all elements.
 struct Rates {
   float rate, epsilon, correction1, correction2, b1, b2, decay;
   Rates(const backend::TrainingData& o, std::int64_t t)
@@ -24,7 +24,7 @@ struct Rates {
         decay(1 - o.learning_rate * o.weight_decay) {}
 };
 
-// Compiled for each instruction set: the compiler makes vectors of it, because no array overlaps another.
+// Compiled for each instruction set: the compiler vectorises it, because the arrays do not overlap.
 template <bool kStored>
 REHEARSAL_BODY void step(const Rates r, std::int64_t n, const float* __restrict gradient, float* __restrict parameters,
                          float* __restrict m, float* __restrict v, std::uint16_t* __restrict stored) {
@@ -63,7 +63,7 @@ void part(const Rates& r, const HostAdam& c, std::int64_t from, std::int64_t n) 
 
 void host_adam(const HostAdam& call, const backend::TrainingData& learning, unsigned threads) {
   const Rates rates(learning, call.step + 1);
-  constexpr std::int64_t kLine = 32;  // of bf16 elements: no two threads write one line
+  constexpr std::int64_t kLine = 32;  // of bf16 elements: no two threads write the same line
   const std::int64_t share = (call.elements + threads - 1) / threads, each = (share + kLine - 1) / kLine * kLine;
   std::vector<std::jthread> others;
   for (std::int64_t from = each; from < call.elements; from += each)

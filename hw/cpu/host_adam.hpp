@@ -1,5 +1,5 @@
-// AdamW where states lie in the memory of a host and all its cores share a step (ZeRO-Offload, arXiv 2101.06840,
-// section 5.2): the arithmetic of `adamw` in functions.hpp to the last bit, by several threads and in vectors.
+// AdamW with states in host memory and all cores sharing a step (ZeRO-Offload, arXiv 2101.06840, section 5.2): the
+// arithmetic of `adamw` in functions.hpp to the last bit, multi-threaded and vectorised.
 #pragma once
 #include <cstdint>
 
@@ -9,12 +9,12 @@ namespace rehearsal::cpu {
 
 // Arrays of `elements` each. fp32 states: the gradient, which is only read; the parameters; both moments.
 struct HostAdam {
-  std::int64_t elements = 0, step = 0;  // steps before this one
+  std::int64_t elements = 0, step = 0;  // steps taken before this one
   const float* gradient = nullptr;
   float *parameters = nullptr, *m = nullptr, *v = nullptr;
-  std::uint16_t* stored = nullptr;  // the parameters in bf16, rounded; null where fp32 is all there is
+  std::uint16_t* stored = nullptr;  // the parameters rounded to bf16; null when only fp32 is stored
 };
-// Bytes that a step reads and writes for one parameter: 4 x 4 read, 3 x 4 written, and 2 where they are stored in bf16.
+// Bytes that a step reads and writes per parameter: 4 x 4 read, 3 x 4 written, and 2 if stored in bf16.
 constexpr std::int64_t host_adam_bytes(bool stored) { return stored ? 30 : 28; }
 
 void host_adam(const HostAdam& call, const backend::TrainingData& learning, unsigned threads);

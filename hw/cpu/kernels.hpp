@@ -1,5 +1,5 @@
-// The kernels of base/kernels.hpp in plain C++, fp32; those in bf16 are the host's versions in hw/kernels. Each is one
-// function of its operands; what they compute is said in the table of KernelKind, with the equations beside the code.
+// The kernels of base/kernels.hpp in plain C++, in fp32; for bf16 the host runs those of hw/kernels. Each is one
+// function of its operands; the table of KernelKind defines them, and equations are beside the code.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -22,16 +22,16 @@ struct Batch {
 
 using kernels::Range;
 
-// What a kernel needs beyond its operands: the place of the rank, the data, the state of the optimizer.
+// What a kernel needs beyond its operands: the rank's place, the data, the optimizer's state.
 struct KernelContext {
   std::int64_t tensor = 0;   // index in the tensor-parallel group
-  std::int64_t data = 0;     // index among the replicas (Replicas): which shard is the own one
-  std::int64_t context = 0;  // part of the sequences: index in the context group, or the piece
+  std::int64_t data = 0;     // index among the replicas (Replicas): selects the own shard
+  std::int64_t context = 0;  // part of the sequences: index in the context group, or of the piece
   Batch batch{};
   const backend::TrainingData* learning = nullptr;  // rates and betas, for the optimizer kernels
-  std::int64_t step = 0;                        // optimizer steps taken before the one taken or undone
-  // Optimizer kernels add the squares of the gradient entries in `counted` (of their e elements) to it, when not null.
-  // Parameters that several ranks hold are counted by one of them: the caller knows which.
+  std::int64_t step = 0;                            // optimizer steps taken before the one taken or undone
+  // Unless null, optimizer kernels add to it the squares of the gradient entries in `counted` (of their e elements).
+  // Only one of several ranks that hold the same parameters counts them: the caller knows which.
   std::span<const Range> counted{};
   double* squared_gradients = nullptr;
 };
@@ -40,19 +40,19 @@ using GemmCall = kernels::Product;
 using GemmFunction = kernels::ProductFunction;
 void gemm(const GemmCall& call);  // ours: blocked, vectorised, single-threaded; deterministic
 
-// How many elements a kernel touches, from the first one of each operand on, in the order of the table. (The loss is
-// one double: two elements.) `data` as in KernelContext: how far a Flat::part reaches depends on it.
+// Elements that a kernel accesses, from the first one of each operand on, in the order of the table. (The loss is one
+// double: two elements.) `data` as in KernelContext: the reach of a Flat::part depends on it.
 struct OperandElements {
   std::array<std::int64_t, kMostOperands> elements{};
   std::size_t count = 0;
 };
 OperandElements operand_elements(const Kernel& kernel, std::int64_t data);
 
-// Slots for the kernels that go by them (slots_operand), where measuring needs no others: T k of them, all different,
-// as far as there are so many.
+// Slots for kernels with a slots operand (slots_operand), good enough for timing: T k of them, all different as far as
+// the number of slots allows.
 std::vector<std::int32_t> slots_in_turn(const Kernel& kernel);
 
-// `operands` point at the first element of each (offsets applied), in the order of the table.
+// `operands` point at their first element (offsets applied), in the order of the table.
 void perform(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around,
              GemmFunction gemm = cpu::gemm);
 

@@ -1,5 +1,5 @@
-// Cross-entropy over a vocabulary that is split over the tensor ranks (Megatron-LM, arXiv 1909.08053, section 3): each
-// rank reduces the row of its slice to three numbers, and those are all that is exchanged.
+// Cross-entropy over a vocabulary that is sharded over the tensor ranks (Megatron-LM, arXiv 1909.08053, section 3):
+// each rank reduces each row of its slice to three numbers, and only those are exchanged.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace rehearsal::cpu {
 namespace {
 
-// What a rank tells of a row: [T, 3] of its part.
+// A rank's summary of a row: part[T, 3].
 enum Entry : std::int64_t { largest, sum, target_logit, kEntries };
 
 void check(std::int64_t rows, std::span<const std::int32_t> targets) {
@@ -23,7 +23,7 @@ std::int64_t real_columns(Shape shape, Slice slice) {
   return std::clamp<std::int64_t>(slice.vocabulary - slice.first, 0, shape.columns);
 }
 
-// Both reductions run in lanes of their own, which become vectors.
+// Both reductions run in separate lanes, which become vectors.
 float maximum(const float* x, std::int64_t n) {
   float most[kLanes];
   std::fill_n(most, kLanes, -std::numeric_limits<float>::infinity());
@@ -44,7 +44,7 @@ double sum_of_exponentials(const float* x, std::int64_t n, float most) {
 
 }  // namespace
 
-// A slice of padding alone has largest = -inf and sum = 0, which drop out below.
+// A slice of only padding has largest = -inf and sum = 0, which have no effect below.
 void cross_entropy_local(Shape shape, Slice slice, std::span<const std::int32_t> targets, const float* logits,
                          float* part) {
   check(shape.rows, targets);
@@ -99,7 +99,7 @@ double squared_error(Shape shape, const float* y, const float* target) {
   return squares;
 }
 
-// Of squares / (2 total columns).
+// Gradient of squares / (2 total columns).
 void squared_error_gradient(Shape shape, std::int64_t total, const float* y, const float* target, float* dy) {
   const float weight = float(1 / (double(total) * double(shape.columns)));
   for (std::int64_t i = 0; i < shape.elements(); ++i) dy[i] = (y[i] - target[i]) * weight;

@@ -1,7 +1,7 @@
 // Layer normalisation (Ba et al., arXiv 1607.06450): xhat = (x - mean) r, y = gain xhat + bias, with the variance of
-// the row itself and r = 1 / sqrt(variance + epsilon). RMS normalisation (Zhang and Sennrich, arXiv 1910.07467) does
-// without mean and bias: xhat = x r, r = 1 / sqrt(mean of squares + epsilon). Sums run in double: they hardly depend on
-// their order.
+// the row itself and r = 1 / sqrt(variance + epsilon). RMS normalisation (Zhang and Sennrich, arXiv 1910.07467) has no
+// mean and bias: xhat = x r, r = 1 / sqrt(mean of squares + epsilon). Sums are in double, so they hardly depend on
+// order.
 #include <cmath>
 #include <vector>
 

@@ -15,7 +15,7 @@
 namespace rehearsal::cpu {
 namespace {
 
-// The ranks of a machine have its cores in equal parts.
+// The ranks of a machine share its cores equally.
 unsigned own_cores(const graph::TaskGraph& graph, RankId id) {
   const auto node = graph.ranks()[id.index()].node;
   const auto beside = std::ranges::count_if(graph.ranks(), [&](const graph::Rank& r) { return r.node == node; });
@@ -33,8 +33,8 @@ tiers::FileOptions file_options(const graph::Program& program, RankId id, const 
 
 }  // namespace
 
-OffloadMemory::OffloadMemory(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, const Arena& arena,
-               TrainingState& state)
+OffloadMemory::OffloadMemory(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options,
+                             const Arena& arena, TrainingState& state)
     : graph_(graph),
       id_(rank),
       program_(graph.program_of(graph.ranks()[rank.index()])),
@@ -102,7 +102,7 @@ void OffloadMemory::begin(LocalTask task) {
 
 void OffloadMemory::begin_copy(LocalTask task) {
   const auto [from, to] = copy_operands(graph_, id_, task);
-  // The farther of the two is a region, the other one memory.
+  // The farther tier is a region of storage, the nearer one memory.
   const bool out = program_.buffers[to.buffer.index()].tier > program_.buffers[from.buffer.index()].tier;
   const Extent &far = out ? to : from, &near = out ? from : to;
   copies_.emplace(task, storage_.copy(memory(near), handles_[far.buffer.index()].value(),
@@ -110,7 +110,7 @@ void OffloadMemory::begin_copy(LocalTask task) {
                                       Bytes(static_cast<std::int64_t>(far.offset))));
 }
 
-// Late, the first step of a run has no gradients yet, and passes the parameters on as they are.
+// In a delayed update the first step of a run has no gradients yet, and passes the parameters on unchanged.
 void OffloadMemory::begin_step(LocalTask task, const graph::HostStep& work) {
   const auto operands = host_operands(graph_, id_, task);
   const auto floats = [&](std::size_t i) { return reinterpret_cast<float*>(memory(operands[i]).data()); };

@@ -1,5 +1,5 @@
-// What a rank on a CPU keeps beyond the memory that it computes in, a second heap and a file (hw/tiers), and what goes
-// on there while it computes: copies, and steps of AdamW on the heap, each begun and looked after.
+// What a rank on a CPU keeps outside the memory it computes in (a second heap and a file, hw/tiers), and the work that
+// runs there while the rank computes: copies, and steps of AdamW on the heap.
 #pragma once
 #include <map>
 #include <optional>
@@ -17,30 +17,30 @@ namespace rehearsal::cpu {
 
 class OffloadMemory {
  public:
-  // Borrows all. Throws MachineError where the disk has no room for what stays there.
+  // Keeps references to all arguments. Throws MachineError when the disk lacks room for its resident buffers.
   OffloadMemory(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, const Arena& arena,
-         TrainingState& state);
+                TrainingState& state);
 
   static bool keeps(const graph::Buffer& buffer) { return buffer.tier != Tier::device; }
   void allocate(BufferId id);  // both throw MachineError
   void free(BufferId id);
 
-  // At once. Nothing may be under way there.
+  // Synchronous; no other operation may be in progress there.
   void write(const Extent& to, std::span<const std::byte> bytes);
   std::vector<std::byte> read(const Extent& from);
   void clear(BufferId id);
 
-  // A copy between tiers, or a step of the host.
+  // Starts a copy between tiers, or a step of the host.
   void begin(LocalTask task);
-  // When it has ended (dispatch/clock.hpp), once; throws MachineError where it failed. What a step of the host saw of
-  // the squared norm of all gradients is added to `squared_gradients`.
+  // Its end (dispatch/clock.hpp), reported once; throws MachineError if it failed. Adds the part of the squared norm of
+  // all gradients that a step of the host saw to `squared_gradients`.
   std::optional<Time> ended(LocalTask task, double& squared_gradients);
 
   Bytes high_water(Tier tier) const { return storage_.high_water(tier); }
   dispatch::Learned::Disk disk() const;
 
  private:
-  std::span<std::byte> memory(const Extent& extent) const;  // of the device or the host
+  std::span<std::byte> memory(const Extent& extent) const;  // on the device or the host
   void begin_copy(LocalTask task);
   void begin_step(LocalTask task, const graph::HostStep& work);
 
@@ -60,7 +60,7 @@ class OffloadMemory {
     double squares = 0;
   };
   std::map<LocalTask, Running> steps_;
-  tiers::Lane host_;  // last: ends before what it works on
+  tiers::Lane host_;  // last: destroyed, and so ended, before the memory it works on
 };
 
 }  // namespace rehearsal::cpu

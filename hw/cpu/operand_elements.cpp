@@ -1,4 +1,4 @@
-// How far each kernel reaches into its operands: the shapes of the table of KernelKind, multiplied out.
+// The size of each operand of a kernel: the shapes of the table of KernelKind, multiplied out.
 #include "base/error.hpp"
 #include "cpu/functions.hpp"
 #include "cpu/kernels.hpp"

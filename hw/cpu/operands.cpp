@@ -16,8 +16,8 @@ std::size_t size_of(const graph::Program& program, BufferId id) {
   return static_cast<std::size_t>(program.buffers[id.index()].size.count());
 }
 
-// Parts lie in the order of the group's members, which is that of the ranks' places: kernels that find their own part
-// go by those.
+// Parts are in the order of the group's members, which is that of the ranks' places: kernels find their own part by
+// those.
 std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, const graph::Group& group) {
   const auto me = std::find_if(group.members.begin(), group.members.end(), [&](const auto& m) { return m.rank == id; });
   INVARIANT(me != group.members.end(), "a rank is a member of the groups it joins");
@@ -111,7 +111,7 @@ CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId id,
     return {first, out, elements(out) / static_cast<std::int64_t>(members)};
   }
   const bool gathers = work->kind == CollectiveKind::all_gather;
-  if (buffers.size() == 2) {  // memory that is used in turn may be larger than what is in it
+  if (buffers.size() == 2) {  // memory that is reused may be larger than its content
     const Extent out = all_of(buffers.back());
     if (!gathers) return {first, out, elements(out)};
     const Extent own{first.buffer, 0, out.size / members};

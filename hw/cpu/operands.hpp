@@ -1,6 +1,6 @@
-// What a task works on, as ranges of bytes of its rank's buffers: the same wherever the buffers lie, so that workers of
-// a CPU and of a GPU agree. Kernels trust their pointers: what a task names is held against what its kernel touches.
-// All functions are pure; INVARIANT names the task that is wrong.
+// The operands of a task as byte ranges of its rank's buffers, wherever the buffers are, so that workers of a CPU and
+// of a GPU agree. Kernels trust their pointers, so the extents of a task are checked against what its kernel accesses.
+// All functions are pure; INVARIANT names the wrong task.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -24,32 +24,31 @@ bool uses_data(KernelKind kind);  // tokens, targets or rows of a micro-batch
 bool adds_loss(KernelKind kind);  // its last operand is the loss
 bool is_optimizer(KernelKind kind);
 
-// The operands of a kernel, each from its first element (offsets applied) to the last one that it touches.
+// The operands of a kernel, each from its first element (offsets applied) to the last one accessed.
 struct KernelOperands {
   std::array<Extent, kMostOperands> at{};
   std::size_t count = 0;
 };
 KernelOperands kernel_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
-// `in` and `out` as in dispatch::Transport::join; in place where the task names one buffer. `part` as in
-// gpu::Communicator::collective: elements of one member's part (of the whole, in an
-// all-reduce or a shift).
+// `in` and `out` as in dispatch::Transport::join; in place when the task names one buffer. `part` as in
+// gpu::Communicator::collective: elements of one member's part (of the whole, in an all-reduce or a shift).
 struct CollectiveOperands {
   Extent in, out;
   std::int64_t part = 0;
 };
 CollectiveOperands collective_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
-// Of a copy between tiers: the first bytes of both buffers, or of the one on the device the rank's own shard.
+// Of a copy between tiers: the first bytes of both buffers, or the rank's own shard of the device's buffer.
 struct CopyOperands {
   Extent from, to;
 };
 CopyOperands copy_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
-// Of a step of the host, in the order of graph::HostStep: as much as it touches of each.
+// Operands of a host step, in the order of graph::HostStep: the part of each that it accesses.
 std::vector<Extent> host_operands(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
-// The first buffer that a task names: all of it, or from where a staging_copy begins.
+// The first buffer that a task names: all of it, or the part from a staging_copy's offset on.
 Extent payload_of(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 
 }  // namespace rehearsal::cpu

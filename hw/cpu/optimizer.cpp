@@ -1,5 +1,5 @@
 // SGD, AdaLOMO, and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101,
-// algorithm 2), and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' =
+// algorithm 2), and its inverse for optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' =
 // steps + 1:
 //   m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2
 //   theta' = theta (1 - lr wd) - lr mhat / (sqrt(vhat) + eps),  mhat = m' / (1 - b1^t'), vhat = v' / (1 - b2^t')
@@ -16,7 +16,7 @@ namespace {
 // In double: 1 - 0.999f has three digits in fp32.
 float correction(float beta, std::int64_t t) { return float(1 - std::pow(double(beta), double(t))); }
 
-// What a step subtracts from a parameter, given the moments after it. 0 where nothing ever had a gradient.
+// What a step subtracts from a parameter, given the moments after it. 0 for a parameter that never had a gradient.
 struct Update {
   float rate, epsilon, correction1, correction2;
   Update(const backend::TrainingData& o, std::int64_t t)
@@ -54,8 +54,8 @@ void adamw(std::int64_t elements, const backend::TrainingData& learning, std::in
 }
 
 // Inverts the step that was taken with the same gradient and the same `step`.
-void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, const float* gradient,
-                    float* parameters, float* moments) {
+void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step,
+                    const float* gradient, float* parameters, float* moments) {
   const Update update(learning, step + 1);
   const float b1 = learning.beta1, b2 = learning.beta2, decay = 1 - learning.learning_rate * learning.weight_decay;
   INVARIANT(b1 > 0 && b2 > 0 && decay != 0, "a step that forgets the state before it cannot be taken back");
@@ -63,12 +63,12 @@ void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning
   for (std::int64_t i = 0; i < elements; ++i) {
     parameters[i] = (parameters[i] + update(m[i], v[i])) / decay;  // with the moments as the step left them
     m[i] = (m[i] - (1 - b1) * gradient[i]) / b1;
-    // Rounding may leave a v that was nearly 0 below it, where no square root exists.
+    // Rounding may leave a v near 0 slightly negative, where the square root does not exist.
     v[i] = std::max(0.f, (v[i] - (1 - b2) * gradient[i] * gradient[i]) / b2);
   }
 }
 
-// AdaLOMO (arXiv 2310.10195, algorithm 1), as its authors' code has it (OpenLMLab/LOMO, lomo_optim/adalomo.py):
+// AdaLOMO (arXiv 2310.10195, algorithm 1), as in its authors' code (OpenLMLab/LOMO, lomo_optim/adalomo.py):
 //   beta = 1 - t'^-0.8;  r' = beta r + (1-beta) mean over columns of g^2 + 1e-30, and c' over rows
 //   u = g / sqrt(r' c' / mean(r')), divided by max(1, rms(u));  theta' = theta - lr max(1e-3, rms(theta)) u
 void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t step, float* gradient, float* parameters,

@@ -15,12 +15,12 @@ const float* rows_of(std::span<const float> rows, std::int64_t elements) {
   return rows.data();
 }
 
-// The loss is a double in a buffer of floats. One rank of a tensor group counts what all of them compute.
+// The loss is a double in a buffer of floats. Only one rank of a tensor group adds it, because all compute the same.
 void add_loss(float* loss, double sum, const KernelContext& around) {
   if (around.tensor == 0) *reinterpret_cast<double*>(loss) += sum;
 }
 
-// Runs of elements at a time.
+// Copies whole runs of elements.
 template <class Where>
 void gather(const Where& where, std::int64_t elements, const float* from, float* to) {
   const std::int64_t run = std::max<std::int64_t>(1, where.run());
@@ -32,7 +32,7 @@ void scatter(const Where& where, std::int64_t elements, const float* from, float
   for (std::int64_t i = 0; i < elements; i += run) std::copy_n(from + i, run, to + where.at(i));
 }
 
-// Attention to the block of one rank, or to those of all of them, the own one first.
+// Attention to the block of one rank, or to those of all ranks with the own block first.
 void each_block(const Kernel& kernel, std::span<float* const> x, const KernelContext& around) {
   const auto [b, heads, s, d, mask, kv, c, step] = kernel.dims;
   const Heads shape{b, heads, s, d, static_cast<Mask>(mask) != Mask::none, kv_heads(kernel)};
@@ -77,7 +77,8 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Kern
 
 }  // namespace
 
-void perform(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around, GemmFunction product) {
+void perform(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around,
+             GemmFunction product) {
   INVARIANT(operands.size() == operand_elements(kernel, around.data).count, "as many operands as the table says");
   const auto [a, b, c, d, e, f, g, h] = kernel.dims;
   const auto& x = operands;
@@ -91,7 +92,8 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::embed:
       return embed(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::add_positions:
-      return add_positions(shape, c, kernels::cut_of(d, e, around.context), kernels::first_of_rows(f, a, around.tensor), x[0], x[1]);
+      return add_positions(shape, c, kernels::cut_of(d, e, around.context), kernels::first_of_rows(f, a, around.tensor),
+                           x[0], x[1]);
     case KernelKind::layer_norm:
       return layer_norm(shape, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::linear:
@@ -133,8 +135,8 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::embed_gradient:
       return embed_gradient(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::positions_gradient:
-      return positions_gradient(shape, c, kernels::cut_of(d, e, around.context), kernels::first_of_rows(f, a, around.tensor), x[0],
-                                x[1]);
+      return positions_gradient(shape, c, kernels::cut_of(d, e, around.context),
+                                kernels::first_of_rows(f, a, around.tensor), x[0], x[1]);
     case KernelKind::clear:
       std::fill_n(x[0], a, 0.f);
       return;

@@ -22,16 +22,16 @@ std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
-// The index-th number of the generator that seed and stream start.
+// The index-th number of the generator that is seeded by seed and stream.
 std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   return mix(mix(mix(seed + kGolden) + stream) + kGolden * (index + 1));
 }
 
-// Streams. Tensors have those from 2^32 on: kind and layer.
+// Streams. Tensors use those from 2^32 on, by kind and layer.
 enum Stream : std::uint64_t { map_of_tokens, first_token, follows_map, other_token, input_rows, map_of_rows };
 std::uint64_t stream_of(const graph::Tensor& tensor) { return (std::uint64_t(tensor.kind) + 1) << 32 | tensor.layer; }
 
-// What an element of a tensor is drawn from: the value itself, or a deviation.
+// The distribution of a tensor's elements: a constant value, or a normal deviation.
 struct Distribution {
   float constant = 0;
   double deviation = 0;
@@ -77,7 +77,7 @@ Distribution distribution(const graph::Tensor& tensor) {
     case latent_down_weight:
     case latent_up_weight:
     case joining_weight:
-      // Inputs are the inner dimension, or the middle one of a matrix that is cut along its inputs.
+      // The inputs are the inner dimension, or the middle one of a matrix that is sharded along its inputs.
       return {0, 1 / std::sqrt(double(tensor.inner > 1 ? tensor.inner : tensor.extent))};
   }
   return {};
@@ -87,10 +87,10 @@ float draw(std::uint64_t seed, std::uint64_t stream, const Distribution& from, s
   return from.deviation == 0 ? from.constant : float(from.deviation * normal(seed, stream, index));
 }
 
-// part(first, last) of so many rows of so many elements, on all cores where that is worth starting threads.
+// Calls part(first, last) for ranges of `rows` rows of `elements` elements, on all cores if threads are worth starting.
 template <class Part>
 void shared_out(std::int64_t rows, std::int64_t elements, Part&& part) {
-  constexpr std::int64_t kWorth = 1 << 18;  // elements: some ten milliseconds
+  constexpr std::int64_t kWorth = 1 << 18;  // elements: about ten milliseconds
   const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency());
   const std::int64_t threads = std::min({cores, rows, rows * elements / kWorth});
   if (threads <= 1) return part(0, rows);
@@ -99,24 +99,24 @@ void shared_out(std::int64_t rows, std::int64_t elements, Part&& part) {
     others.emplace_back([&part, first = rows * t / threads, last = rows * (t + 1) / threads] { part(first, last); });
 }
 
-// Where a token goes most of the time: an affine map of the vocabulary onto itself.
+// The usual successor of a token: an affine bijection of the vocabulary.
 struct Permutation {
   std::uint64_t vocabulary, factor, shift;
   Permutation(std::uint64_t seed, std::uint64_t v)
       : vocabulary(v), factor(random_bits(seed, map_of_tokens, 0) % v), shift(random_bits(seed, map_of_tokens, 1) % v) {
-    while (std::gcd(factor, v) != 1) ++factor;  // onto itself: prime to the vocabulary
+    while (std::gcd(factor, v) != 1) ++factor;  // bijective: coprime to the vocabulary
   }
   std::uint64_t operator()(std::uint64_t token) const { return (factor * token + shift) % vocabulary; }
 };
 
 constexpr double kFollowsMap = 0.9;
 
-// Small numbers are more frequent: density 1 / (2 sqrt(x)) in x = token / vocabulary.
+// Small tokens are more frequent: density 1 / (2 sqrt(x)) in x = token / vocabulary.
 std::uint64_t skewed(double u, std::uint64_t vocabulary) {
   return std::min(static_cast<std::uint64_t>(u * u * double(vocabulary)), vocabulary - 1);
 }
 
-// Sequence by sequence; `first` is the number of the first one in the global batch, so that the micro-batch size does
+// Sequence by sequence; `first` is the index of the first one in the global batch, so that the micro-batch size does
 // not change the data.
 void fill_tokens(const backend::TrainingData& o, std::int64_t first, Sample& sample) {
   const auto vocabulary = static_cast<std::uint64_t>(o.vocabulary);
@@ -135,7 +135,7 @@ void fill_tokens(const backend::TrainingData& o, std::int64_t first, Sample& sam
   }
 }
 
-// x normal, target = tanh(x M) with M[width, width] normal / sqrt(width): a map that one hidden layer learns.
+// x normal, target = tanh(x M) with M[width, width] normal / sqrt(width): a map that one hidden layer can learn.
 void fill_rows(const backend::TrainingData& o, std::int64_t first, std::int64_t rows, Sample& sample) {
   const std::int64_t n = o.width;
   std::vector<float> map(static_cast<std::size_t>(n * n));
@@ -148,7 +148,7 @@ void fill_rows(const backend::TrainingData& o, std::int64_t first, std::int64_t 
   for (float& target : sample.row_targets) target = std::tanh(target);
 }
 
-// The rows of one rank, or of one piece, of all rows of the micro-batch.
+// Keeps the rows of one rank, or of one piece, of all rows of the micro-batch.
 void keep_own(const backend::TrainingData& o, std::int64_t part, std::vector<std::int32_t>& all) {
   const kernels::Cut cut{o.context * o.pieces, part, o.balanced};
   const std::int64_t rows = o.sequence / cut.ranks;
@@ -186,7 +186,7 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
     const Distribution from = distribution(tensor);
     const std::uint64_t stream = stream_of(tensor);
     const std::int64_t first = tensor.first(rank.place);
-    // Runs of `inner` elements are consecutive in the segment and in the whole tensor.
+    // Runs of `inner` elements are contiguous in the segment and in the whole tensor.
     shared_out(tensor.outer * tensor.slice, tensor.inner, [&](std::int64_t first_run, std::int64_t last_run) {
       for (std::int64_t run = first_run; run < last_run; ++run) {
         const std::int64_t at = tensor.offset + run * tensor.inner;

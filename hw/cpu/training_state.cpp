@@ -18,9 +18,9 @@ std::size_t bytes_of(std::int64_t elements, Precision precision) {
   return static_cast<std::size_t>(elements * bytes_per_element(precision));
 }
 
-// Which of the elements that this rank's optimizer works on count for the norm of all gradients: every parameter of the
-// job once. Of a tied embedding the original counts; of what all tensor ranks hold, that of the first; of what all
-// replicas update, that of the first, while the shards of ZeRO add up by themselves.
+// The elements updated by this rank that count for the norm of all gradients, so that every parameter of the job counts
+// once: of a tied embedding the original; of what all tensor ranks hold, that of the first; of what all replicas
+// update, that of the first. The shards of ZeRO are disjoint and all count.
 std::vector<kernels::Range> counted_of(const graph::Segment& segment, const graph::Rank& rank) {
   if (segment.copy || (segment.shards == 1 && rank.place.among(segment.replicas()) > 0)) return {};
   const std::int64_t own = segment.elements / segment.shards,
@@ -162,7 +162,7 @@ TrainingState::Update TrainingState::update(LocalTask task) {
   }
   if (kernel.kind == KernelKind::sgd && static_cast<Clip>(kernel.dims[5]) == Clip::add)
     return {index, progress.steps, {}};      // no step
-  if (kernel.kind == KernelKind::adalomo) {  // matrix by matrix, which are one step
+  if (kernel.kind == KernelKind::adalomo) {  // matrices are updated one by one, within one step
     const std::int64_t from = kernel.offsets[0];
     const bool counts = std::any_of(progress.counted.begin(), progress.counted.end(),
                                     [&](const kernels::Range& r) { return r.begin <= from && from < r.end; });
@@ -194,7 +194,7 @@ void TrainingState::note_updates(LocalTask task) {
   progress_[segment_of(task)].updated = true;
 }
 
-// The buffer of the loss is the one that the kernels of the loss name last.
+// The loss buffer is the last operand of the loss kernels.
 void TrainingState::note_loss(LocalTask task) {
   const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[task.index()]));
   if (!kernel || !adds_loss(kernel->kind)) return;

@@ -1,7 +1,7 @@
 // Vectors of floats without intrinsics (the vector extension of GCC and Clang), for kernels compiled once per
-// instruction set. Every variant does the same roundings in the same order, so the widest one of a machine may be
-// chosen at run time and the bytes stay the same: sums run over kLanes interleaved lanes, however wide a register is,
-// and no product is fused with its sum.
+// instruction set. Every variant rounds in the same order, so the widest one available may be chosen at run time with
+// the same bytes: sums run over kLanes interleaved lanes, whatever the register width, and no product is fused with its
+// sum.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -20,13 +20,13 @@ inline InstructionSet widest() {
 #if defined(__x86_64__)
 #define REHEARSAL_AVX2 __attribute__((target("avx2")))
 #endif
-// A body is inlined into its variants and so compiled for each of their instruction sets.
+// A body is inlined into its variants, and so compiled for each of their instruction sets.
 #define REHEARSAL_BODY [[gnu::always_inline]] inline
 
 using Vector4 = float __attribute__((vector_size(16)));
 using Vector8 = float __attribute__((vector_size(32)));
 
-// Vectors are loaded into a variable, not returned: returning one from a function is another ABI per instruction set.
+// Loads into a variable: returning a vector from a function has a different ABI per instruction set.
 template <class V>
 REHEARSAL_BODY void load(V& into, const float* from) {
   std::memcpy(&into, from, sizeof(V));
@@ -38,7 +38,7 @@ REHEARSAL_BODY void store(float* into, const V& from) {
 
 inline constexpr std::int64_t kLanes = 16;
 
-// Sum of a[i] b[i], in kLanes lanes that are folded in halves; what is left over comes last.
+// Sum of a[i] b[i] in kLanes lanes that are folded in halves; the remainder is added last.
 template <class V>
 REHEARSAL_BODY float dot(const float* a, const float* b, std::int64_t n) {
   constexpr std::int64_t kWidth = sizeof(V) / sizeof(float), kParts = kLanes / kWidth;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kBuffer = std::size_t(8) << 20;  // bytes; about 40,000 records
 constexpr std::size_t kRecordAlignment = 8;            // ACTIVITY_RECORD_ALIGNMENT
 
-// Opened once and never closed: its threads may still be running when the process ends.
+// Loaded once and never unloaded: its threads may still run when the process ends.
 struct Library {
   std::string missing;  // why there is none
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
@@ -26,7 +26,7 @@ struct Library {
   decltype(&cuptiGetResultString) text = nullptr;
 
   Library() {
-    const std::string file = fmt::format("libcupti.so.{}", CUDART_VERSION / 1000);  // records are laid out by version
+    const std::string file = fmt::format("libcupti.so.{}", CUDART_VERSION / 1000);  // record layout depends on version
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       missing = dlerror();
@@ -51,8 +51,8 @@ struct Library {
   }
 };
 
-// CUPTI watches the process and calls back without a pointer of ours, so there is one of these in a process. Devices
-// observe at the same time: the first one switches it on, the last one off.
+// CUPTI observes the whole process and its callbacks carry no user pointer, so there is one Watch per process. Devices
+// may observe concurrently: the first one enables it, the last one disables it.
 class Watch {
  public:
   static Watch& of_process() {
@@ -71,7 +71,7 @@ class Watch {
   }
 
   gpu::DeviceReport end(std::uint32_t device) {
-    if (library_.missing.empty()) library_.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // calls back, so without the lock
+    if (library_.missing.empty()) library_.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);  // calls back: no lock held
     const std::lock_guard lock(mutex_);
     if (--observers_ == 0 && library_.missing.empty())
       for (CUpti_ActivityKind kind : kKinds) library_.disable(kind);
@@ -119,7 +119,7 @@ class Watch {
   }
 
   const Library library_;
-  std::mutex mutex_;  // what follows
+  std::mutex mutex_;  // guards the members below
   std::string why_;
   int observers_ = 0;
   std::map<std::uint32_t, gpu::DeviceReport> seen_;

@@ -1,5 +1,5 @@
-// A second opinion on times: the records that NVIDIA's profiler library (CUPTI) makes of kernels and copies. Opened
-// while running, so that it need not be there; only Activity::unavailable tells.
+// A second source of times: the records that NVIDIA's profiler library (CUPTI) makes of kernels and copies. It is
+// loaded at run time, so it may be missing; Activity::unavailable says so.
 #pragma once
 #include "gpu/device.hpp"
 
@@ -8,7 +8,7 @@ namespace rehearsal::cuda {
 class Profiler {
  public:
   explicit Profiler(int device) : device_(device) {}
-  // From here to observed(), of this device; nothing may be under way at either end.
+  // Records this device's activity until observed(); nothing may be in progress at either end.
   void observe();
   gpu::DeviceReport observed();
 

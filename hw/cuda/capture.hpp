@@ -1,5 +1,5 @@
-// While a stream is being recorded, this thread may make no call that waits or allocates (such a call is a mistake in
-// what is recorded); except where this object says that the call has nothing to do with the recording.
+// While a stream is being recorded, this thread may not make calls that wait or allocate: CUDA takes them for mistakes
+// in the recording. During the lifetime of this object it may, for calls that have nothing to do with the recording.
 #pragma once
 #include <cuda_runtime_api.h>
 

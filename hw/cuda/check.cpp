@@ -9,7 +9,7 @@ namespace rehearsal::cuda {
 
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // an error that is reported must not be found again by the next launch
+  cudaGetLastError();  // clears the error, so that the next launch does not report it again
   throw MachineError(fmt::format("{}: {}", call, cudaGetErrorString(status)));
 }
 

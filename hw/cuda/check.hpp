@@ -1,4 +1,4 @@
-// Calls of CUDA's libraries: one that fails throws MachineError with the name of the call and the library's own words.
+// Checks calls of CUDA's libraries: a failed one throws MachineError with its name and the library's own words.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@ namespace rehearsal::cuda {
 void check(cudaError_t status, const char* call);
 void check(cublasStatus_t status, const char* call);
 
-// Of 13010: "13.1", as CUDA counts its versions.
+// 13010 gives "13.1", as CUDA encodes versions.
 std::string cuda_version(int number);
 
 }  // namespace rehearsal::cuda

@@ -28,7 +28,7 @@ using gpu::StreamId;
 
 std::size_t size_of(Bytes bytes) { return static_cast<std::size_t>(bytes.count()); }
 
-// The kernel module's own number where it shows it, and the newest CUDA that it serves.
+// The version of the kernel module, where available, and the newest CUDA that it supports.
 std::string driver_version() {
   int number = 0;
   check(cudaDriverGetVersion(&number), "cudaDriverGetVersion");
@@ -44,7 +44,7 @@ int capability_of(int index) {
   return 10 * major + minor;
 }
 
-// As prepare_environment() or the user has asked for; CUDA's own choice is 8.
+// The number that prepare_environment() or the user has set; CUDA's default is 8.
 std::size_t connections() {
   const char* const asked = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   const int number = asked ? std::atoi(asked) : 0;
@@ -84,7 +84,7 @@ std::size_t devices() {
 
 CudaDevice::CudaDevice(int index) : index_(index), profiler_(index) {
   check(cudaSetDevice(index), "cudaSetDevice");
-  check(cudaFree(nullptr), "making a context");  // the first call of all makes it, and it costs memory
+  check(cudaFree(nullptr), "making a context");  // the first call creates it, and it takes memory
   facts_ = facts_of(index);
   gemms_ = std::make_unique<Gemms>(capability_of(index));
   load_helpers();
@@ -131,7 +131,7 @@ StreamId CudaDevice::make_stream(std::size_t part) {
   cudaStream_t stream{};
   if (partitions_)
     stream = partitions_->make_stream(part);
-  else  // not blocking: nothing here waits for the default stream, which nobody uses
+  else  // not blocking: nothing here synchronises with the default stream, which is unused
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   streams_.push_back(stream);
   return StreamId(streams_.size() - 1);
@@ -169,11 +169,11 @@ void CudaDevice::record(EventId id, StreamId stream) {
 void CudaDevice::wait(StreamId stream, EventId id) {
   const Event& event = events_.at(id.index());
   const cudaStream_t on = handle(stream);
-  if (event.recording != 0 && event.recording == recording_) {  // this is also how a stream joins the recording
+  if (event.recording != 0 && event.recording == recording_) {  // this also makes a stream join the recording
     check(cudaStreamWaitEvent(on, event.edge, cudaEventWaitDefault), "cudaStreamWaitEvent");
     return;
   }
-  // A recorded wait for what is not of the recording waits, at each replay, for what was recorded last by then.
+  // A recorded wait for an event outside the recording waits, at each replay, for that event's last record by then.
   const unsigned flags = recording_of(on) != 0 ? cudaEventWaitExternal : cudaEventWaitDefault;
   check(cudaStreamWaitEvent(on, event.time, flags), "cudaStreamWaitEvent");
 }
@@ -186,7 +186,7 @@ bool CudaDevice::reached(EventId id) {
   return true;
 }
 
-// As exact as the library's float of milliseconds: half a microsecond is resolved up to four seconds.
+// As exact as the library's float of milliseconds: half a microsecond is resolved for times up to four seconds.
 Time CudaDevice::between(EventId from, EventId to) {
   const AnyCallAllowed while_recording;
   float milliseconds = 0;
@@ -208,8 +208,8 @@ PoolId CudaDevice::make_pool() {
   pools_.push_back(pool);
   std::uint64_t keep_all = UINT64_MAX;
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all), "cudaMemPoolSetAttribute");
-  // A block passes from stream to stream where our own events allow it, and not otherwise: neither by chance of timing
-  // nor by waits that the allocator would put in and that no graph has.
+  // A block passes between streams only where our own events allow it: not by chance of timing, nor by waits that the
+  // allocator inserts and that no graph contains.
   int never = 0;
   for (cudaMemPoolAttr reuse : {cudaMemPoolReuseAllowOpportunistic, cudaMemPoolReuseAllowInternalDependencies})
     check(cudaMemPoolSetAttribute(pool, reuse, &never), "cudaMemPoolSetAttribute");
@@ -255,8 +255,8 @@ void CudaDevice::copy(void* to, const void* from, Bytes size, Direction directio
   }
 }
 
-// Pageable memory may change when the call returns: the driver has taken a copy of it. Pinned memory is read when the
-// stream comes to it, and recorded copies read theirs at each replay, so those get a copy here.
+// Pageable memory may change after the call: the driver has copied it. Pinned memory is read when the stream reaches
+// the copy, and recorded copies read theirs at each replay, so for those this makes a copy.
 void CudaDevice::copy_to_device(void* to, const void* from, std::size_t size, cudaStream_t stream) {
   const auto* const begin = static_cast<const std::byte*>(from);
   std::vector<std::byte> pageable;
@@ -279,7 +279,7 @@ void CudaDevice::fill(Address to, std::byte value, Bytes size, StreamId stream) 
 
 // ------------------------------------------------------------------------------------------------------------- work
 
-// One kernel of our own, or some of the library, for each product that a call is made of.
+// Runs one own kernel, or one library product per matrix product of a call.
 template <class Product, class Kernel>
 void CudaDevice::each_part(const kernels::Call& call, Product&& product, Kernel&& own) {
   const int partition = partitions_ ? multiprocessors() : 0;
@@ -316,7 +316,7 @@ void CudaDevice::count(std::int64_t* number, std::int64_t more, StreamId stream)
 
 void CudaDevice::begin_recording(StreamId stream) {
   INVARIANT(recording_ == 0, "one recording at a time");
-  // A recording has memory of its own for what it allocates: what the pools kept for the next pass goes back first.
+  // A recording allocates from memory of its own, so the memory that pools keep for the next pass is released first.
   for (cudaMemPool_t pool : pools_) check(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
   check(cudaStreamBeginCapture(handle(stream), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   recording_ = ++begun_;
@@ -331,7 +331,7 @@ RecordingId CudaDevice::end_recording(StreamId stream) {
   cudaGraphDestroy(graph);
   check(status, "cudaGraphInstantiate");
   recordings_.push_back(made);
-  check(cudaGraphUpload(made, handle(stream)), "cudaGraphUpload");  // not within the first replay
+  check(cudaGraphUpload(made, handle(stream)), "cudaGraphUpload");  // so that the first replay does not do it
   return RecordingId(recordings_.size() - 1);
 }
 
@@ -340,7 +340,7 @@ void CudaDevice::replay(RecordingId recording, StreamId stream) {
 }
 
 void CudaDevice::observe() {
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // what came before is not of it
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // earlier work must not be recorded
   profiler_.observe();
 }
 

@@ -1,10 +1,10 @@
-// One NVIDIA GPU behind the table of gpu/device.hpp. The thread that made it makes all calls.
+// One NVIDIA GPU, as an implementation of gpu/device.hpp. The thread that made it makes all calls.
 //
-// Memory blocks come from stream-ordered pools that keep what they have, so only the first pass asks the driver. Beside
-// the pools lie: the context, the workspace of matrix products, pinned memory (of the host).
+// Memory blocks come from stream-ordered pools that keep freed memory, so only the first pass calls the driver. Outside
+// the pools are: the context, the workspace of matrix products, pinned memory (of the host).
 //
-// A recording is a CUDA graph, captured from the streams. What is copied to the device while recording is copied again,
-// unchanged, by every replay. An event has two faces there: an edge between captured streams, and a node that takes the
+// A recording is a CUDA graph, captured from the streams. Data copied to the device during recording is copied again,
+// unchanged, by every replay. An event has two forms there: an edge between captured streams, and a node that takes the
 // time of each replay.
 #pragma once
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ namespace rehearsal::cuda {
 class CudaDevice : public gpu::Device {
  public:
   explicit CudaDevice(int index);
-  // Waits for the work under way; communicators that may never end are aborted before.
+  // Waits for pending work; first aborts communicators that may never finish.
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -66,14 +66,14 @@ class CudaDevice : public gpu::Device {
 
  private:
   struct Event {
-    cudaEvent_t time{};  // also an edge, outside of recordings
+    cudaEvent_t time{};  // outside of recordings also an edge
     cudaEvent_t edge{};  // within a recording
-    int recording = 0;   // where it was recorded last; 0: in none
+    int recording = 0;   // the recording in which it was last recorded; 0: none
   };
 
-  // The number of the recording that the stream is part of; 0: it runs.
+  // The number of the recording that captures the stream; 0: it runs.
   int recording_of(cudaStream_t stream) const;
-  int multiprocessors() const;  // that each stream may use
+  int multiprocessors() const;  // available to each stream
   template <class Product, class Kernel>
   void each_part(const kernels::Call& call, Product&& product, Kernel&& own);
   void copy_to_device(void* to, const void* from, std::size_t size, cudaStream_t stream);
@@ -87,12 +87,12 @@ class CudaDevice : public gpu::Device {
   std::vector<cudaMemPool_t> pools_;
   std::vector<std::span<std::byte>> pinned_;
   std::vector<cudaGraphExec_t> recordings_;
-  int recording_ = 0;  // the number of the one that is being made; 0: none
+  int recording_ = 0;  // the recording being made; 0: none
   int begun_ = 0;
   Profiler profiler_;
 };
 
-// How many this process may use. Throws MachineError "no CUDA device: ..." when there is none.
+// Number of GPUs that this process may use. Throws MachineError "no CUDA device: ..." when there is none.
 std::size_t devices();
 
 }  // namespace rehearsal::cuda

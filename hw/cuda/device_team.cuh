@@ -1,4 +1,4 @@
-// A block of threads on a GPU: what kernels/team.hpp describes, with a thread's part of each phase run by that thread.
+// A block of threads on a GPU: implements the interface of kernels/team.hpp, with a GPU thread per thread of a phase.
 #pragma once
 #include "kernels/team.hpp"
 
@@ -11,7 +11,7 @@ class DeviceTeam {
   using Shared = typename Kernel::Shared;
   struct Memory {
     Shared shared;
-    double warps[kWarps];  // one number of each warp, while a reduction lasts
+    double warps[kWarps];  // one number per warp during a reduction
   };
 
   template <class X>
@@ -61,7 +61,7 @@ class DeviceTeam {
  private:
   static constexpr unsigned kAll = 0xffffffffu;
 
-  // Numbers go through shared memory as doubles, which hold each of our types exactly.
+  // Numbers pass through shared memory as doubles, which hold each of our types exactly.
   template <class X, class Operation>
   __device__ __forceinline__ X reduce(X x, Operation operation) {
 #pragma unroll

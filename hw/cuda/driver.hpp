@@ -1,11 +1,11 @@
-// Functions of the driver, looked up while running: nothing here links libcuda, so the module loads without a GPU.
+// Functions of the driver, looked up at run time: nothing links libcuda, so the module loads without a GPU.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
 namespace rehearsal::cuda {
 
-// As this version of cuda.h declares it. Throws MachineError where the driver is older.
+// The function as this version of cuda.h declares it. Throws MachineError when the driver is older.
 void* driver_function(const char* name);
 void check(CUresult status, const char* call);
 

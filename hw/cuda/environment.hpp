@@ -1,9 +1,9 @@
-// Variables that CUDA and NCCL read once, when they start.
+// Environment variables that CUDA and NCCL read once, at startup.
 #pragma once
 
 namespace rehearsal::cuda {
 
-// To be called before anything of CUDA, by the only thread. What the user has set stays.
+// Must be called before any use of CUDA, while there is only one thread. Does not override the user's settings.
 void prepare_environment();
 
 }  // namespace rehearsal::cuda

@@ -13,8 +13,8 @@
 namespace rehearsal::cuda {
 namespace {
 
-// What NVIDIA recommends for cuBLAS (cublasSetWorkspace in its manual): 32 MiB from Hopper on, 4 MiB before. With less,
-// the heuristic leaves out algorithms that split the inner dimension.
+// NVIDIA's recommendation for cuBLAS (cublasSetWorkspace in its manual): 32 MiB from Hopper on, 4 MiB before. With
+// less, the heuristic excludes algorithms that split the inner dimension.
 constexpr std::size_t workspace_for(int capability) { return std::size_t(capability >= 90 ? 32 : 4) << 20; }
 
 struct Types {
@@ -55,9 +55,9 @@ cudaDataType_t output_of(const Kernel& kernel, const Types& types) {
   return types.inputs == CUDA_R_32F || kernel.kind == KernelKind::linear_weight_gradient ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-constexpr std::uintptr_t kAlignment = 256;  // what the heuristic takes for granted
+constexpr std::uintptr_t kAlignment = 256;  // assumed by the heuristic
 
-// The largest power of two up to that which divides the address.
+// The largest power of two, up to kAlignment, that divides the address.
 std::uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address) | kAlignment;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
@@ -116,7 +116,8 @@ void Gemms::perform(const kernels::Call& call, cudaStream_t stream, int multipro
         "cublasLtMatmul");
 }
 
-// The library offers no way but a launch: of the same product, with the same alignment, on memory of its own.
+// The library loads code only by launching it: so this launches the same product, with the same alignment, on scratch
+// memory.
 void Gemms::load(const kernels::Call& call, cudaStream_t stream, int multiprocessors) {
   const std::size_t known = plans_.size();
   const gpu::BlasProduct product = plan(call, multiprocessors).product;
@@ -160,8 +161,8 @@ std::unique_ptr<Gemms::Plan> Gemms::make_plan(const Key& key, const Kernel& kern
   if (key.multiprocessors > 0)
     set(made->description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, std::int32_t(key.multiprocessors));
   if (kernel.precision == Precision::fp8) {
-    // The calls carry no scales. Sums in the matrix unit's own width, as frameworks train forward passes (Transformer
-    // Engine: use_split_accumulator is off there).
+    // Calls have no scales. Sums have the precision of the tensor cores, as frameworks train forward passes
+    // (Transformer Engine: use_split_accumulator is off there).
     set(made->description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, one());
     set(made->description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, one());
     set(made->description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t(1));
@@ -194,7 +195,7 @@ std::unique_ptr<Gemms::Plan> Gemms::make_plan(const Key& key, const Kernel& kern
   return made;
 }
 
-// One per stream: products on two streams at the same time must not share it.
+// One per stream: concurrent products of two streams must not share it.
 void* Gemms::workspace_of(cudaStream_t stream) {
   void*& memory = workspaces_[stream];
   if (memory == nullptr) {

@@ -1,5 +1,5 @@
-// Matrix products of linear layers, by cuBLASLt. How a product of some shape is computed is decided once, by the first
-// answer of the library's heuristic, so a repeated run takes the same algorithm.
+// Matrix products of linear layers, by cuBLASLt. The algorithm for a shape is the first choice of the library's
+// heuristic, decided once, so repeated runs use the same one.
 //
 // fp32; tf32 (stored as fp32); bf16 (sums in fp32); fp8 (e4m3 times e4m3 gives bf16; only `linear`, from compute
 // capability 8.9 on, all dimensions multiples of 16). Gradients of weights are fp32 and accumulate in place.
@@ -17,18 +17,19 @@ namespace rehearsal::cuda {
 
 class Gemms {
  public:
-  // Of the current device. `capability`: 90 for 9.0.
+  // For the current device. `capability`: 90 for 9.0.
   explicit Gemms(int capability);
   ~Gemms();
   Gemms(const Gemms&) = delete;
   Gemms& operator=(const Gemms&) = delete;
 
-  // `multiprocessors`: that the stream may use; 0 = all. Throws MachineError for a product this GPU does not have.
+  // `multiprocessors`: available to the stream; 0 = all. Throws MachineError for a product that this GPU does not
+  // support.
   void perform(const kernels::Call& call, cudaStream_t stream, int multiprocessors);
-  // Decides how, and puts what it takes where a launch finds it; the operands tell their alignment alone.
+  // Selects the algorithm and loads its code; only the operands' alignment matters.
   void load(const kernels::Call& call, cudaStream_t stream, int multiprocessors);
 
-  Bytes workspace() const;  // that the library asked for, of all streams
+  Bytes workspace() const;  // allocated for the library, over all streams
 
  private:
   struct Key {

@@ -11,13 +11,13 @@
 namespace rehearsal::cuda {
 namespace {
 
-// What a kernel may have without asking.
+// Shared memory that a kernel may use without requesting it.
 constexpr std::size_t kPlainShared = 48 * 1024;
-// Sums of messages run beside kernels of other streams: as many blocks as these multiprocessors hold are enough to keep
-// the memory busy (256 blocks of 256 threads with 48 bytes each under way are 3 MB), and leave room for the others.
+// Sums of messages run concurrently with kernels of other streams: the blocks that fit on this many SMs keep the memory
+// busy (256 blocks of 256 threads with 48 bytes each in flight are 3 MB), and leave SMs for the others.
 constexpr int kSummingMultiprocessors = 32;
 
-// Blocks that a multiprocessor shall hold at least: what a kernel says to the compiler about its registers.
+// Minimum resident blocks per SM, which tells the compiler how many registers a kernel may use.
 template <class Kernel>
 constexpr int kResident = [] {
   if constexpr (requires { Kernel::kResident; })
@@ -49,10 +49,10 @@ __global__ void count(std::int64_t* number, std::int64_t more) { *number += more
 template <class Kernel>
 constexpr std::size_t kShared = sizeof(typename DeviceTeam<Kernel>::Memory);
 
-// Once for each device: asking costs the host as much as a launch.
+// Once per device: the request costs the host as much as a launch.
 template <class Kernel>
 void allow_shared() {
-  if constexpr (kShared<Kernel> > kPlainShared) {
+  if constexpr (kShared < Kernel >> kPlainShared) {
     static std::atomic<std::uint64_t> allowed{0};
     int device = 0;
     check(cudaGetDevice(&device), "cudaGetDevice");

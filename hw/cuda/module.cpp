@@ -1,4 +1,4 @@
-// The entry of librehearsal_cuda.so. It needs no GPU: that there is none is what the backend then says.
+// The entry point of librehearsal_cuda.so. It needs no GPU: the backend reports later that there is none.
 #include "modules/module.hpp"
 
 #include "cuda/device.hpp"

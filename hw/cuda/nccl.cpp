@@ -22,7 +22,8 @@ void check(ncclResult_t status, const char* call) {
   throw MachineError(fmt::format("{}: {}: {}", call, ncclGetErrorString(status), ncclGetLastError(nullptr)));
 }
 
-// Asks `done` until it says so, at first without a pause: most calls are through in microseconds. False: patience over.
+// Polls `done` until it is true, at first without a pause: most calls finish within microseconds. False: patience is
+// over.
 template <class Done>
 bool wait_until(Done&& done, Time patience) {
   using Clock = std::chrono::steady_clock;
@@ -55,16 +56,16 @@ ncclDataType_t type_of(Precision precision) {
 
 }  // namespace
 
-// What calls take of the multiprocessors, which kernels want too. A message needs few; how few cost it nothing was never
-// measured.
+// SMs that communication may occupy, which kernels need too. A message needs few; the minimum that costs it nothing was
+// never measured.
 constexpr int kMostBlocksOfMessages = 4;
 
-// `mutex_` guards the handle, which abort() of another thread takes away. Nothing waits with it locked.
+// `mutex_` guards the handle, which abort() in another thread removes. It is never held while waiting.
 class NcclCommunicator : public gpu::Communicator {
  public:
-  // Members are waited for by a communicator whose calls do not block, so that patience has an end. Each call of such a
-  // one that touches a peer starts a thread within NCCL (group.cc of 2.28), a tenth of a millisecond; so the one that is
-  // used afterwards is split from it and blocks.
+  // Waiting for members uses a nonblocking communicator, so that patience can end the wait. But each of its calls that
+  // involves a peer starts a thread inside NCCL (group.cc of 2.28), which takes 0.1 ms; so the communicator for later
+  // use is split from it and blocks.
   NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, gpu::Traffic traffic,
                    Time patience)
       : all_(all), patience_(patience), members_(members), index_(index) {
@@ -94,7 +95,7 @@ class NcclCommunicator : public gpu::Communicator {
       const std::lock_guard lock(mutex_);
       if (handle_) ncclCommDestroy(handle_);
       handle_ = nullptr;
-    } catch (const std::exception&) {  // a peer is gone: nobody is left to end it together with
+    } catch (const std::exception&) {  // a peer is gone: there is no one to finalise it with
       abort();
     }
   }
@@ -164,7 +165,7 @@ class NcclCommunicator : public gpu::Communicator {
   }
 
  private:
-  // NCCL makes these two of sends and receives, begun together.
+  // NCCL implements these two as sends and receives in one group.
   void exchange(const std::byte* in, gpu::Address out, Bytes block, cudaStream_t on) {
     const auto size = static_cast<std::size_t>(block.count());
     queue("an all-to-all", [&](ncclComm_t comm) {
@@ -210,8 +211,8 @@ class NcclCommunicator : public gpu::Communicator {
     throw MachineError(fmt::format("{}: {}", what, handle_ ? words(status) : "the communicator was given up"));
   }
 
-  // A first use of a peer connects to it, and the call waits for as long as that takes: on a thread of its own, which
-  // abort() brings back.
+  // The first use of a peer connects to it, and the call waits as long as that takes: so it runs in a thread of its
+  // own, which abort() ends.
   template <class Call>
   void patiently(const char* what, Call&& make) {
     auto status = std::async(std::launch::async, [this, comm = handle(what), &make] {
@@ -225,7 +226,7 @@ class NcclCommunicator : public gpu::Communicator {
     judge(what, status.get());
   }
 
-  // A call of an open group is queued by the end of the group.
+  // In an open group the end of the group queues the call.
   template <class Call>
   void queue(const char* what, Call&& make) {
     if (all_.in_group_) {

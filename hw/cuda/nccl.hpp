@@ -1,7 +1,7 @@
-// Communicators of NCCL behind the table of gpu/communicator.hpp.
+// NCCL communicators, as an implementation of gpu/communicator.hpp.
 //
-// The first calls may wait for a peer (the first message to it connects to it), and no longer than the patience of
-// join(): each is made by a thread of its own. After connected() they are made directly.
+// The first calls may wait for a peer (the first message to a peer connects to it), but not longer than the patience of
+// join(): each runs in a thread of its own. After connected() calls are made directly.
 #pragma once
 #include <memory>
 #include <vector>
@@ -15,7 +15,7 @@ class NcclCommunicator;
 
 class NcclCommunicators : public gpu::Communicators {
  public:
-  // The device outlives this and the communicators.
+  // The device must outlive this object and the communicators.
   explicit NcclCommunicators(CudaDevice& device) : device_(device) {}
 
   std::string make_id() override;
@@ -29,7 +29,7 @@ class NcclCommunicators : public gpu::Communicators {
   friend class NcclCommunicator;
   CudaDevice& device_;
   bool in_group_ = false, connected_ = false;
-  std::vector<NcclCommunicator*> of_group_;  // that have calls in the open group
+  std::vector<NcclCommunicator*> of_group_;  // those with calls in the open group
 };
 
 }  // namespace rehearsal::cuda

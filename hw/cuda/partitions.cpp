@@ -31,7 +31,7 @@ Partitions::Partitions(int index, std::size_t parts) {
     return groups;
   };
 
-  // The largest equal parts. The driver may give fewer of a size than division says: multiprocessors come in clusters.
+  // The largest equal parts. The driver may give fewer than the division suggests, because SMs come in clusters.
   const auto wanted = static_cast<unsigned>(parts);
   unsigned size = whole.sm.smCount / wanted / step * step;
   while (size >= least && groups_of(size) < wanted) size -= std::min(size, step);

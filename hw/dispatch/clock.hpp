@@ -1,5 +1,5 @@
-// The clock of one machine: monotonic and common to all its threads and processes, in picoseconds (of which the last
-// three digits mean nothing: it counts nanoseconds).
+// The clock of one machine: monotonic, shared by all its threads and processes, in picoseconds (the last three digits
+// are meaningless: it counts nanoseconds).
 #pragma once
 #include <chrono>
 
@@ -8,12 +8,12 @@
 namespace rehearsal::dispatch {
 
 Time now();
-Time clock_time(std::chrono::steady_clock::time_point at);  // what it showed then
+Time clock_time(std::chrono::steady_clock::time_point at);  // what it showed at that time
 
-// Sleeps until the clock shows `when`; returns at once if it does already, never before.
+// Sleeps until the clock shows `when`; never returns earlier, and at once if that time has passed.
 void sleep_until(Time when);
 
-// Lets this thread be woken when it asked for, not up to 50 us later (the default timer slack of Linux).
+// Wakes this thread exactly when it asks, not up to 50 us later (the default timer slack of Linux).
 void wake_precisely();
 
 }  // namespace rehearsal::dispatch

@@ -1,5 +1,5 @@
-// Who issues what in which order: the lanes in use, each with its tasks in id order. Hardware issues in this order and
-// nothing else, so it meets the channels and groups exactly as the simulator does.
+// Issue order: the lanes in use, each with its tasks in id order. Hardware issues in exactly this order, so it matches
+// channels and groups exactly as the simulator does.
 #pragma once
 #include <vector>
 
@@ -12,12 +12,11 @@ struct IssueList {
   std::vector<LocalTask> tasks;
 };
 
-// Of one program, lane by lane; lanes without tasks are left out.
+// The lanes of one program, in order; lanes without tasks are left out.
 std::vector<IssueList> issue_lists(const graph::Program& program);
 
-// The same tasks as queues that know of each other through dependencies alone, as the streams of a GPU do: a serial
-// lane is one, and so is each endpoint of the lanes of messages. Messages of different channels do not wait for each
-// other then.
+// The same tasks as queues that synchronise through dependencies only, as the streams of a GPU do: one per serial lane,
+// and one per endpoint of a message lane, so that messages of different channels do not wait for each other.
 struct Queue {
   graph::Lane lane = graph::Lane::compute;
   std::vector<LocalTask> tasks;  // ascending

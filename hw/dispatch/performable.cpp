@@ -22,7 +22,7 @@ bool goes_beside(const graph::Work& work) {
   return std::holds_alternative<graph::Copy>(work) || std::holds_alternative<graph::HostStep>(work);
 }
 
-// Kernels compute, staging_copies copy, and a wait of no length joins dependencies; nothing else has code behind it.
+// Kernels compute, staging_copies copy, and a wait of zero length joins dependencies; no other work can be performed.
 bool has_code(const graph::Work& work) {
   if (goes_beside(work)) return true;
   if (const auto* wait = std::get_if<graph::FixedDelay>(&work)) return wait->duration == Time{};
@@ -52,7 +52,9 @@ Act act_of(const graph::TaskGraph& graph, const Program& program, LocalTask task
 std::vector<LocalTask> staging_copies(const graph::TaskGraph& graph, const Program& program) {
   std::vector<LocalTask> other(program.size(), kNoTask);
   std::vector<std::uint32_t> used(program.endpoints.size(), 0);
-  auto staging_copy = [&](std::size_t task) { return std::get_if<graph::StagingCopy>(&graph.work(program.work[task])); };
+  auto staging_copy = [&](std::size_t task) {
+    return std::get_if<graph::StagingCopy>(&graph.work(program.work[task]));
+  };
   auto join = [&](std::size_t a, std::size_t b) {
     INVARIANT(other[a] == kNoTask && other[b] == kNoTask, "a handover carries one message");
     other[a] = LocalTask(b), other[b] = LocalTask(a);
@@ -66,7 +68,7 @@ std::vector<LocalTask> staging_copies(const graph::TaskGraph& graph, const Progr
       if (copy && copy->incoming && kind_of(program, b) == EndpointKind::receive) join(i, b);
     }
   }
-  // Bytes are posted and taken in the order of the staging_copies, so it must be that of the messages of each channel.
+  // Bytes are posted and taken in staging_copy order, so that must be the order of each channel's messages.
   for (std::size_t i = 0; i < program.size(); ++i) {
     if (!staging_copy(i) || other[i] == kNoTask) continue;
     const std::size_t message = other[i].index();
@@ -91,7 +93,7 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId id
   auto is_handover = [&](std::size_t task) {
     return std::holds_alternative<graph::StagingCopy>(graph.work(program.work[task]));
   };
-  // What lacks a kernel says more than a message that nobody hands over, which follows from it.
+  // A missing kernel is the better explanation: a message without a staging copy follows from it.
   for (std::size_t i = 0; i < program.size(); ++i)
     if (!kind_of(program, i) && !has_code(graph.work(program.work[i]))) return refused(i, "");
   for (std::size_t i = 0; i < program.size(); ++i) {

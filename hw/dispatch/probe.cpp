@@ -23,10 +23,10 @@ constexpr std::array<std::size_t, 11> kSizes = {64,       256,      1 << 10,   2
                                                 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr std::array kKinds = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather};
 constexpr int kWarmup = 4, kRounds = 24;
-constexpr std::size_t kCold = 32 << 20;  // beyond the caches that one core has for itself
+constexpr std::size_t kCold = 32 << 20;  // larger than the caches of one core
 constexpr std::size_t kMostBuffers = 64;
 
-// Between the starts of two rounds: several times what a round may take on a slow machine (0.5 GB/s).
+// Time between the starts of two rounds: several times a round on a slow machine (0.5 GB/s).
 Time gap(std::size_t bytes) { return seconds(200e-6 + double(bytes) * 2e-9); }
 
 Time median(std::vector<Time> times) {
@@ -47,13 +47,13 @@ class Rotating {
   std::size_t at_ = 0;
 };
 
-// Keeps the transport moving meanwhile, and at least once: on a busy machine a rank may come late to every round.
+// Drives the transport until `when`, and at least once: on a busy machine a rank may be late for every round.
 void poke_until(Transport& transport, Time when) {
   do transport.wait(when);
   while (now() < when);
 }
 
-// The first half of the rounds meets a receiver that waits, the second one that comes half a gap later.
+// In the first half of the rounds the receiver waits; in the second half it comes half a gap later.
 LinkSample probe_link(Transport& transport, RankId rank, EndpointId endpoint, std::size_t bytes) {
   const Time start = transport.agree_on_start(), pause = gap(bytes);
   Rotating buffers(bytes);
@@ -69,7 +69,7 @@ LinkSample probe_link(Transport& transport, RankId rank, EndpointId endpoint, st
       transport.post(endpoint, buffer, Time{});
       if (counts) post.push_back(now() - begin);
     } else {
-      // One who comes late was busy: nobody moved the transport for it meanwhile.
+      // A late receiver models one that was busy: the transport was not driven for it meanwhile.
       if (early)
         poke_until(transport, at - Time(pause.count() / 4));
       else
@@ -94,7 +94,7 @@ Time probe_collective(Transport& transport, EndpointId group, CollectiveKind kin
   const std::size_t in = kind == CollectiveKind::all_gather ? part : whole;
   const std::size_t out = kind == CollectiveKind::reduce_scatter ? part : whole;
   Rotating ins(in * sizeof(float)), outs(out * sizeof(float));
-  // A ring passes the array twice and adds; with many ranks on one memory each pass shares it.
+  // A ring passes the array twice and adds; with many ranks on one memory each pass shares its bandwidth.
   const Time pause = gap(bytes * 2 * ranks), start = transport.agree_on_start();
   std::vector<Time> lasts;
   for (int round = 0; round < kRounds; ++round) {

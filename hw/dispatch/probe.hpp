@@ -10,14 +10,14 @@
 
 namespace rehearsal::dispatch {
 
-// Rank 0 sends to rank 1 while the others wait. Medians.
+// Rank 0 sends to rank 1 while the other ranks wait. Medians.
 struct LinkSample {
   Bytes size;
-  Time post;     // of the sender's time, until it may go on
-  Time take;     // of the receiver's time, when the message was posted long before
-  Time latency;  // from the beginning of the post until the receiver, who was waiting, has the message in its buffer
+  Time post;     // sender time until it may continue
+  Time take;     // receiver time, when the message was posted long before
+  Time latency;  // from the start of the post until a waiting receiver has the message in its buffer
 };
-// All ranks together, entered at the same instant; the median of the rank that is done last.
+// All ranks enter at the same instant; the median of the time until the last rank is done.
 struct CollectiveSample {
   CollectiveKind kind{};
   Bytes size;  // of the whole array
@@ -30,10 +30,10 @@ struct LinkProbe {
   std::vector<CollectiveSample> collectives;
 };
 
-// The connections that the probe needs: prepared like any other graph, but never run.
+// A graph with the connections that the probe needs: prepared like any other, but never run.
 graph::TaskGraph probe_graph(std::size_t ranks);
 
-// What one rank sees; all ranks of a probe_graph call it at the same time. Takes about two seconds.
+// The measurements of one rank; all ranks of a probe_graph call it at the same time. Takes about two seconds.
 LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks);
 LinkProbe merge(const std::vector<LinkProbe>& ranks);
 
@@ -41,7 +41,7 @@ LinkProbe merge(const std::vector<LinkProbe>& ranks);
 std::string write(const LinkProbe& probe);
 LinkProbe read_probe(std::string_view text);
 
-// A Session (of a probe_graph) that can be asked: dynamic_cast it.
+// Interface of a Session (of a probe_graph) that can measure its links; obtained by dynamic_cast.
 class LinkProber {
  public:
   virtual ~LinkProber() = default;

@@ -21,9 +21,9 @@ using graph::EndpointId;
 using graph::Lane;
 
 constexpr Time kNever{INT64_MAX};
-// Nobody sleeps longer than this without looking whether the run was given up.
+// Longest sleep before a rank checks whether the run was stopped.
 const Time kSlice = seconds(20e-3);
-// How long what goes on beside may have ended before somebody looks.
+// Polling interval for tasks that run beside compute.
 const Time kGlance = seconds(50e-6);
 
 }  // namespace
@@ -35,9 +35,9 @@ struct RankLoop::Impl {
     std::vector<LocalTask> tasks;
     std::size_t next = 0;  // the head
     State state = State::idle;
-    bool skip = false;             // the head is tampered with
+    bool skip = false;             // the head is skipped by fault injection
     Time last_start, until;        // on the clock
-    Time wire;                     // lanes of sends: when the next message may leave
+    Time wire;                     // lanes of sends: when the wire is free for the next message
     std::vector<std::byte> dummy;  // operands of timed collectives over a wire
   };
 
@@ -50,16 +50,16 @@ struct RankLoop::Impl {
   Progress& progress;
   const bool real;
 
-  std::vector<Act> acts;         // per task
+  std::vector<Act> acts;         // by task
   std::vector<LocalTask> other;  // staging_copies()
   std::vector<std::byte> staged;
   std::vector<LaneState> lanes;
   std::vector<std::byte> dummy;  // messages of timed compute over a wire
 
-  // Of the current iteration, per task.
+  // Of the current iteration, by task.
   int step = 0;
   Time origin;
-  std::vector<Time> ended;  // on the clock; kNever = not yet; of a send also in the future
+  std::vector<Time> ended;  // on the clock; kNever: not yet; the end of a send may lie in the future
   std::vector<std::optional<Transport::Posted>> posted;
   timeline::Spans spans;
   std::size_t left = 0;
@@ -155,9 +155,11 @@ struct RankLoop::Impl {
     progress.heads[static_cast<std::size_t>(&lane - lanes.data())] = static_cast<std::uint32_t>(next);
     lane.skip = next < lane.tasks.size() && skips(lane.tasks[next]);
   }
-  bool skips(LocalTask task) const { return options.fault_injection.skip && options.fault_injection.skip(rank, task, step); }
+  bool skips(LocalTask task) const {
+    return options.fault_injection.skip && options.fault_injection.skip(rank, task, step);
+  }
 
-  // Ends what has ended on a lane.
+  // Ends the task of a lane if it is over.
   bool finish(LaneState& lane) {
     if (lane.state == State::idle) return false;
     const LocalTask task = lane.tasks[lane.next];
@@ -178,12 +180,12 @@ struct RankLoop::Impl {
       return done.has_value();
     }
     if (now < lane.until) return false;
-    // A send ends when its data is there, however late its sender wakes.
+    // A send ends when its data is there, however late its sender wakes up.
     end(lane, task, acts[task.index()] == Act::send ? lane.until : now);
     return true;
   }
 
-  // Ready heads in id order; but what computes comes last, because it keeps the thread.
+  // Ready heads in id order, but compute comes last, because it blocks the thread.
   LaneState* next_ready() {
     LaneState* best = nullptr;
     for (LaneState& lane : lanes) {
@@ -214,7 +216,7 @@ struct RankLoop::Impl {
     return transport.arrived(endpoint(receive), program.sequence[receive.index()]);
   }
 
-  // When something may happen that nobody will tell of.
+  // The next instant at which something may happen without a notification.
   Time deadline() const {
     const Time now = dispatch::now();
     Time next = now + kSlice;
@@ -249,7 +251,7 @@ struct RankLoop::Impl {
   void waits_until(Time until) {
     if (progress.busy_until < until.count()) progress.busy_until = until.count();
   }
-  // `known`: what the span says; the task counts as ended then or, where only the receiver knows, now.
+  // `known`: the span ends at `at`; otherwise only the receiver knows when the task ended.
   void end(LaneState& lane, LocalTask task, Time at, bool known = true) {
     if (worker) worker->leave(task);
     ended[task.index()] = at;
@@ -303,7 +305,7 @@ struct RankLoop::Impl {
     end(lane, task, now);
   }
 
-  // The instant of arrival, unless the lane was not there yet.
+  // A receive is the instant of arrival, or `now` if its lane was not there yet.
   void receive(LaneState& lane, LocalTask task, Time now) {
     Time at = now;
     if (!lane.skip) {
@@ -315,8 +317,8 @@ struct RankLoop::Impl {
     end(lane, task, at);
   }
 
-  // Real messages have left already, by their staging_copy. Timed ones leave now, and hold a wire that the transport does
-  // not have; on a serial lane (blocking sends) the rank is kept busy for the predicted time.
+  // In real compute the staging_copy has already sent the message. In timed compute it leaves now and occupies a
+  // simulated wire; on a serial lane (blocking sends) the rank stays busy for the predicted time.
   void send(LaneState& lane, LocalTask task, Time now) {
     std::optional<Transport::Posted> out;
     if (real)
@@ -346,7 +348,7 @@ struct RankLoop::Impl {
                    operands.subspan(lengths.in, lengths.out));
   }
 
-  // Bytes of the message that a staging_copy copies out or in: of its buffer, or put together from a region of it.
+  // The message bytes of a staging_copy: those of its buffer, or gathered from a region of it.
   std::span<std::byte> payload(LocalTask staging_copy) {
     const auto& work = std::get<graph::StagingCopy>(this->work(staging_copy));
     const auto size = static_cast<std::size_t>(work.size.count());
@@ -358,7 +360,7 @@ struct RankLoop::Impl {
     INVARIANT(bytes.size() >= size, "a handover copies from or into a buffer that holds its message");
     return bytes.first(size);
   }
-  // Returns when the copy was made: the staging_copy ends and the send begins.
+  // Returns when the copy was made: then the staging_copy ends and the send begins.
   Time hand_out(LocalTask task, bool skip) {
     const LocalTask message = other[task.index()];
     if (skip || skips(message)) return dispatch::now();
@@ -368,7 +370,7 @@ struct RankLoop::Impl {
     posted[message.index()] = transport.post(endpoint(message), bytes, Time{});
     return posted[message.index()]->at;
   }
-  // A staging_copy that is left out drops its message: otherwise the next one would get it.
+  // A skipped staging_copy drops its message; otherwise the next one would take it.
   void take_in(LocalTask task, bool skip) {
     const auto into = payload(task);
     std::vector<std::byte> dropped(skip ? into.size() : 0);

@@ -7,7 +7,7 @@
 namespace rehearsal::dispatch {
 namespace {
 
-// Stretches of the region that follow each other in the message: copy(offset in buffer, offset in message, bytes).
+// Consecutive stretches of the region within the message: copy(offset in buffer, offset in message, bytes).
 template <class Copy>
 void for_each_stretch(const graph::Region& region, std::size_t buffer, std::size_t message, const Copy& copy) {
   INVARIANT(static_cast<std::int64_t>(message) == region.size, "a message is as long as its region");

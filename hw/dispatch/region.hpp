@@ -1,4 +1,4 @@
-// Part of a buffer to the bytes of a message, and back (graph::Region).
+// Copies a part of a buffer to the bytes of a message, and back (graph::Region).
 #pragma once
 #include <cstddef>
 #include <span>

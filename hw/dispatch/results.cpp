@@ -15,23 +15,23 @@ namespace {
 using timeline::Spans;
 using timeline::Timeline;
 
-// A run is called disturbed beyond these; the spread is the usual sign on shared machines.
-constexpr double kSpread = 1.1;     // p90 over p10 of the iterations' lengths
-constexpr std::size_t kFewest = 3;  // iterations below which a spread says nothing
-constexpr double kOthers = .1;      // cores that others may use
-constexpr double kBusy = .9;        // share of all cores, below which there is room for everybody
-// Cores that others may use where ranks compute: caches, memory and the other thread of a core are shared even where
-// there is room.
+// Thresholds beyond which a run counts as disturbed; spread is the usual sign on shared machines.
+constexpr double kSpread = 1.1;     // p90 / p10 of the iteration times
+constexpr std::size_t kFewest = 3;  // least number of iterations for a meaningful spread
+constexpr double kOthers = .1;      // cores that other programs may use
+constexpr double kBusy = .9;        // share of all cores in use, below which nobody lacks a core
+// Cores that other programs may use while ranks compute: caches, memory and hyperthreads are shared even when cores are
+// free.
 constexpr double kBeside = .25;
 constexpr double kWaited = .03;      // share of the time that a rank may wait for a core
-const Time kShortest = seconds(.2);  // of a run whose processor ticks tell anything
+const Time kShortest = seconds(.2);  // shortest run for which processor ticks are meaningful
 
-// The value with a share `q` of the others below it: nearest rank, which needs no interpolation.
+// The q-quantile by nearest rank, which needs no interpolation.
 Time quantile(const std::vector<Time>& sorted, double q) {
   return sorted[static_cast<std::size_t>(q * double(sorted.size() - 1) + .5)];
 }
 
-// One iteration of all ranks in one array.
+// One iteration of all ranks, merged into one array.
 Spans join(const graph::TaskGraph& graph, std::vector<RankResult>& ranks, std::size_t iteration) {
   Spans all;
   all.start.resize(graph.tasks());
@@ -47,8 +47,8 @@ Spans join(const graph::TaskGraph& graph, std::vector<RankResult>& ranks, std::s
   return all;
 }
 
-// A send ends when its receive saw the data, which may be before the sender thinks so (a rank that is kept busy for the
-// predicted time of a message that was faster).
+// A send ends when its receive saw the data, which may be before the sender's own end: a rank stays busy for the
+// predicted time even if the message was faster.
 void end_sends(const graph::TaskGraph& graph, Spans& spans) {
   for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
     const graph::Program& program = graph.program_of(graph.ranks()[r]);
@@ -62,7 +62,7 @@ void end_sends(const graph::TaskGraph& graph, Spans& spans) {
   }
 }
 
-// A collective begins when its last member joins, which a member may not have known.
+// A collective begins when its last member joins, which other members may not know.
 void start_collectives(const graph::TaskGraph& graph, Spans& spans) {
   for (std::size_t g = 0; g < graph.groups().size(); ++g)
     for (std::uint32_t use = 0; use < graph.uses(graph.groups()[g]); ++use) {
@@ -99,7 +99,7 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
     timeline.iterations.push_back(std::move(spans));
   }
   if (iterations > 0) {
-    // The lower median, so that the spans are those of an iteration that took place.
+    // The lower median, so that the spans belong to an iteration that took place.
     std::vector<Time> sorted = timeline.iteration_end;
     std::ranges::sort(sorted);
     const auto median = std::ranges::find(timeline.iteration_end, sorted[(iterations - 1) / 2]);
@@ -148,13 +148,12 @@ std::vector<std::string> disturbances(const Circumstances& around) {
       notes.push_back(fmt::format("iterations spread by {:.0f} % (p90 over p10)", (spread - 1) * 100));
   }
   const double wall = to_seconds(around.wall);
-  // What the scheduler counts is exact however short the run. Where there are more ranks than cores they wait for each
-  // other.
+  // Scheduler counts are exact even for short runs. With more ranks than cores the ranks wait for each other.
   const bool alone = around.computing_ranks > 0 && around.computing_ranks <= around.cores;
   if (const double waited = wall > 0 ? to_seconds(around.waited) / wall : 0; alone && waited > kWaited)
     notes.push_back(fmt::format("a rank waited {:.0f} % of the time for a core that others had", waited * 100));
-  // Others disturb when they had more than the ranks left them. Ticks are a hundredth of a second: short runs tell
-  // nothing.
+  // Other programs disturb when they used more than the ranks left free. Ticks last a hundredth of a second, so short
+  // runs tell nothing.
   if (around.wall < kShortest) return notes;
   const double others = to_seconds(around.others) / wall, wanted = others + to_seconds(around.own) / wall;
   if ((others > kOthers && wanted > kBusy * around.cores) || (around.computing_ranks > 0 && others > kBeside))

@@ -1,15 +1,15 @@
-// How much travels with a message or in a collective, of graphs with buffers and of those that are only timed.
+// Sizes of messages and collectives, for graphs with buffers and for those that are only timed.
 #pragma once
 #include "graph/task_graph.hpp"
 
 namespace rehearsal::dispatch {
 
-// Of a send, or of the send whose message a receive gets. Works without a size (abstract scenarios) still need to be
-// seen at the other end: one byte.
+// Size of a send, or of the send matched by a receive. Works without a size (abstract scenarios) send one byte, so that
+// the other end still sees them.
 Bytes message_size(const graph::TaskGraph& graph, RankId rank, LocalTask message);
 
-// Bytes that a member of a collective gives and gets when nothing is computed, with NCCL's rule whole = part x members.
-// There is one element at least: the other ranks need to be met.
+// Bytes in and out per member of a collective in timed compute, by NCCL's rule whole = part x members. At least one
+// element, because the ranks must still meet.
 struct Lengths {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Precision precision = Precision::fp32;

@@ -1,4 +1,4 @@
-// One network from what the ranks hold of it.
+// Assembles one network from what the ranks hold of it.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,10 +13,10 @@ namespace {
 using graph::Segment;
 using graph::Tensor;
 
-// A tensor that is being put together, entry by entry.
+// A tensor under assembly, entry by entry.
 struct Whole {
   std::int64_t outer = 0, extent = 0, inner = 0;
-  std::vector<float> first, low, high;  // the first value seen of an entry, and the range of all of them
+  std::vector<float> first, low, high;  // per entry: the first value seen, and the range of all values
   std::vector<char> seen;
   bool not_a_number = false;
 
@@ -29,7 +29,7 @@ struct Whole {
     if (value < low[entry]) low[entry] = value;
     if (value > high[entry]) high[entry] = value;
   }
-  // Nothing is equal to a tensor that holds no numbers.
+  // A NaN anywhere makes the difference infinite.
   float difference() const {
     if (not_a_number) return std::numeric_limits<float>::infinity();
     float largest = 0;
@@ -43,7 +43,7 @@ using Key = std::pair<std::uint32_t, graph::TensorKind>;  // ordered as TrainedT
 
 class Assembly {
  public:
-  // Sharded: replica d holds the elements d e .. (d+1) e of the segment.
+  // Sharded: replica d holds the elements d e .. (d+1) e of the segment, with e elements per shard.
   void add(const graph::Rank& rank, const Segment& segment, bool sharded, std::span<const float> held) {
     const std::int64_t length = sharded ? segment.elements / segment.shards : segment.elements;
     const std::int64_t begin = sharded ? rank.place.among(segment.replicas()) * length : 0;
@@ -81,7 +81,7 @@ class Assembly {
     return whole;
   }
 
-  // Where element `e` of the slice [outer, slice, inner] is in the whole [outer, extent, inner]; nothing for padding.
+  // Index in the whole [outer, extent, inner] of element `e` of the slice [outer, slice, inner]; nothing for padding.
   static std::optional<std::size_t> entry_of(const Tensor& tensor, const graph::Rank& rank, std::int64_t e) {
     const std::int64_t inner = e % tensor.inner, middle = e / tensor.inner % tensor.slice,
                        outer = tensor.first_outer(rank.place) + e / tensor.inner / tensor.slice;
@@ -104,7 +104,7 @@ backend::TrainingResult trained(const graph::TaskGraph& graph, const std::vector
       const graph::Rank& rank = graph.ranks()[r];
       const auto& segments = graph.program_of(rank).segments;
       const Learned& learned = ranks[r].learned;
-      if (learned.parameters.empty()) continue;  // nobody asked for weights
+      if (learned.parameters.empty()) continue;  // weights were not requested
       INVARIANT(learned.parameters.size() == segments.size(), "a rank shows all its segments");
       for (std::size_t s = 0; s < segments.size(); ++s) {
         if (segments[s].copy != copies) continue;

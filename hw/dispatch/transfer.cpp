@@ -1,4 +1,4 @@
-// RankResult as bytes: every field as little-endian integers, lists behind their length.
+// RankResult as bytes: every field as little-endian integers, each list preceded by its length.
 #include <bit>
 #include <type_traits>
 
@@ -57,7 +57,7 @@ class Reader {
   template <class T>
   void operator()(std::vector<T>& list) {
     const std::uint64_t size = integer(8);
-    // Every element takes 4 bytes at least, so a length that was mangled does not allocate the whole memory.
+    // Every element takes at least 4 bytes; this keeps a corrupt length from allocating all memory.
     if (size > left_.size() / 4) cut();
     list.resize(size);
     for (T& value : list) (*this)(value);
@@ -90,7 +90,7 @@ class Reader {
   std::string_view left_;
 };
 
-// The one list of fields, for both directions.
+// The only list of fields, used for reading and writing.
 template <class Archive, class Result>
 void all_fields(Archive& archive, Result& result) {
   archive(result.iterations);

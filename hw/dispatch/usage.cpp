@@ -18,7 +18,7 @@ Usage usage() {
   timespec own{};
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own) == 0)
     result.own = seconds(double(own.tv_sec) + 1e-9 * double(own.tv_nsec));
-  // Documentation/scheduler/sched-stats.rst of Linux: nanoseconds on a processor, then on its run queue.
+  // Linux, Documentation/scheduler/sched-stats.rst: nanoseconds on a processor, then in its run queue.
   std::ifstream scheduled("/proc/thread-self/schedstat");
   if (double on_processor = 0, waiting = 0; scheduled >> on_processor >> waiting)
     result.waited = seconds(1e-9 * waiting);
@@ -42,7 +42,7 @@ Usage operator-(const Usage& after, const Usage& before) {
 
 #ifdef __linux__
 namespace {
-constexpr int kRaised = -10;  // of -20..19; root and those with CAP_SYS_NICE may
+constexpr int kRaised = -10;  // of -20..19; allowed for root and with CAP_SYS_NICE
 }
 
 RaisedPriority::RaisedPriority(bool own_session) {
@@ -50,7 +50,7 @@ RaisedPriority::RaisedPriority(bool own_session) {
   before_ = getpriority(PRIO_PROCESS, 0);
   if (errno != 0) before_ = 0;
   granted_ = before_ <= kRaised || setpriority(PRIO_PROCESS, 0, kRaised) == 0;
-  if (own_session) std::ofstream("/proc/self/autogroup") << kRaised;  // where there are autogroups
+  if (own_session) std::ofstream("/proc/self/autogroup") << kRaised;  // exists only with autogroups
 }
 RaisedPriority::~RaisedPriority() {
   if (granted_) setpriority(PRIO_PROCESS, 0, before_);

@@ -1,4 +1,4 @@
-// Who used the machine while something was measured, and going before others meanwhile.
+// Who used the processor during a measurement, and how to get priority over other programs meanwhile.
 #pragma once
 #include <memory>
 
@@ -7,20 +7,20 @@
 
 namespace rehearsal::dispatch {
 
-// Processor time, so far or over a window. Of the machine: all programs together, to a hundredth of a second; 0 where
-// the system does not tell.
+// Processor time, so far or over a window. For the machine: of all programs together, to a hundredth of a second; 0
+// where the system does not report it.
 struct Usage {
   Time own;      // the calling thread
-  Time machine;  // everybody's
-  Time stolen;   // taken by the hypervisor from under this machine
-  Time waited;   // the calling thread, ready to run, for a processor that others had
+  Time machine;  // all programs
+  Time stolen;   // taken from this machine by the hypervisor
+  Time waited;   // for which the calling thread was runnable but had no processor
 };
 Usage usage();
 Usage operator-(const Usage& after, const Usage& before);
 
-// While it lives, this thread and those it starts go before ordinary ones, where the system permits that. Linux shares
-// processors between sessions first and by niceness within them (sched(7), autogroups), so among the programs of others
-// it takes the session's niceness; `own_session`: nobody else's programs are in it.
+// During its lifetime this thread and the threads it starts have priority, where the system permits that. Linux shares
+// processors between sessions first and by niceness within a session (sched(7), autogroups), so priority over other
+// programs needs the session's niceness; `own_session`: the session contains no programs of others.
 class RaisedPriority {
  public:
   explicit RaisedPriority(bool own_session = false);
@@ -34,7 +34,7 @@ class RaisedPriority {
   bool granted_ = false;
 };
 
-// Raised while real compute is timed; nothing otherwise.
+// Raised priority while real compute is timed; null otherwise.
 std::unique_ptr<RaisedPriority> raised_for(const backend::RunOptions& options, bool own_session = false);
 
 }  // namespace rehearsal::dispatch

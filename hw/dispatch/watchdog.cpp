@@ -12,9 +12,9 @@ namespace {
 
 using graph::EndpointKind;
 
-constexpr std::size_t kShown = 32;  // lines of each part of a report
+constexpr std::size_t kShown = 32;  // per part of a report
 
-// Which tasks have passed and which are at the head of their lane, from positions alone.
+// Derives from positions alone which tasks have passed and which are at the head of their lane.
 class Standing {
  public:
   Standing(const graph::TaskGraph& graph, std::span<const Positions> ranks) : graph_(graph) {
@@ -31,7 +31,7 @@ class Standing {
     }
   }
 
-  // One line per head that is ready on its own side and lacks another rank.
+  // One line per head that is ready on its own rank and waits for another.
   std::vector<std::string> unmatched() const {
     std::vector<std::string> lines;
     for (std::size_t r = 0; r < heads_.size(); ++r)
@@ -49,7 +49,7 @@ class Standing {
 
  private:
   bool passed(RankId rank, LocalTask task) const { return passed_[rank.index()][task.index()] != 0; }
-  // At the head of its lane with everything done that it depends on: only another rank can keep it.
+  // The task heads its lane and its dependencies are done, so only another rank can hold it up.
   bool posted(RankId rank, LocalTask task) const {
     const auto& heads = heads_[rank.index()];
     if (std::find(heads.begin(), heads.end(), task) == heads.end()) return false;

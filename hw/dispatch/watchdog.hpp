@@ -1,4 +1,4 @@
-// Tells a hang from a long wait, and says what hangs.
+// Distinguishes a hang from a long wait, and reports which tasks hang.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -9,11 +9,11 @@
 
 namespace rehearsal::dispatch {
 
-// Expires when nothing has moved for `timeout` although no rank waits out a time and none is inside a kernel.
+// Expires when there was no progress for `timeout`, although no rank waits out a time or runs a kernel.
 class Watchdog {
  public:
   explicit Watchdog(Time timeout) : timeout_(timeout) {}
-  // To be called again and again, several times per timeout. `now`: clock.hpp.
+  // Must be called several times per timeout. `now`: clock.hpp.
   bool expired(std::span<const Progress* const> ranks, Time now);
 
  private:
@@ -22,14 +22,14 @@ class Watchdog {
   Time last_move_{INT64_MIN};
 };
 
-// Position in each lane in use of a rank, as in Progress::heads: plain numbers that may cross processes.
+// By lane in use of a rank, the position of its head, as in Progress::heads: plain numbers that can cross processes.
 using Positions = std::vector<std::uint32_t>;
 Positions positions(const Progress& progress);
 
-// The heads of the lanes of one rank that are not done, one indented line each.
+// The heads of a rank's unfinished lanes, one indented line each.
 std::vector<std::string> heads(const graph::TaskGraph& graph, RankId rank, const Positions& at);
 
-// The whole report: the heads of all ranks, then which receive waits for which send, and which collective for whom.
+// The whole report: heads of all ranks, then the send that each receive waits for and the ranks each collective lacks.
 std::string hang_report(const graph::TaskGraph& graph, std::span<const Positions> ranks);
 
 }  // namespace rehearsal::dispatch

@@ -16,7 +16,7 @@ using graph::EndpointKind;
 
 class Rendezvous {
  public:
-  // `depth`: places of a channel on either side; 0: as many as it takes.
+  // `depth`: message slots of a channel on either side; 0: unlimited.
   explicit Rendezvous(const graph::TaskGraph& graph, std::size_t depth = 0)
       : graph_(graph), queued_(graph.ranks().size(), 1) {
     for (const graph::Rank& rank : graph.ranks()) {
@@ -61,15 +61,15 @@ class Rendezvous {
       return next[stream] < tasks.size() ? std::optional(tasks[next[stream]]) : std::nullopt;
     }
     const graph::Program* program;
-    std::vector<LocalTask> place_after;  // by task: what gives it the place that it needs; kNoTask, or empty
+    std::vector<LocalTask> place_after;  // by task: the task that frees the slot it needs; kNoTask, or empty
     Queues streams;
     std::vector<std::size_t> next;  // of each stream
     std::vector<char> done;
     std::size_t left;
   };
 
-  // The k-th copy out of a channel needs the place of the (k - depth)-th, whose message has left, and the k-th receive
-  // that of the one whose message was copied in.
+  // The k-th copy out of a channel needs the slot of the (k - depth)-th, whose message must have left; the k-th receive
+  // needs the slot of the (k - depth)-th, whose message must have been copied in.
   static std::vector<LocalTask> places(const graph::TaskGraph& graph, const graph::Program& program,
                                        std::size_t depth) {
     const std::vector<LocalTask> other = staging_copies(graph, program);
@@ -109,7 +109,7 @@ class Rendezvous {
     queue_.push_back(rank);
   }
 
-  // Performs what the heads of a rank's streams allow; true when something moved.
+  // Performs what the heads of a rank's streams allow; returns whether there was progress.
   bool advance(RankId rank) {
     bool moved = false;
     const RankState& mine = ranks_[rank.index()];
@@ -141,7 +141,7 @@ class Rendezvous {
 
   const graph::TaskGraph& graph_;
   std::vector<RankState> ranks_;
-  std::vector<RankId> queue_;  // ranks to look at again
+  std::vector<RankId> queue_;  // ranks to examine again
   std::vector<char> queued_;
 };
 
@@ -155,7 +155,7 @@ void check_zero_buffer(const graph::TaskGraph& graph) {
 }
 
 std::size_t message_depth(const graph::TaskGraph& graph) {
-  std::size_t most = 1;  // messages of a channel: then every one has a place of its own
+  std::size_t most = 1;  // messages of a channel: with that depth every message has its own slot
   for (const graph::Program& program : graph.programs())
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) most = std::max(most, program.endpoint_tasks[e].size());
   std::size_t depth = 1;

@@ -1,10 +1,11 @@
-// What this program asks of NCCL, and nothing else. hw/cuda answers with NCCL; the tests answer with a recorder that
-// enforces its rules.
+// The part of NCCL that this program uses. Implemented by hw/cuda with NCCL, and by the tests with a recorder that
+// enforces NCCL's rules.
 //
-// Calls only queue work on a stream. There are no tags: the k-th send to a peer meets the k-th receive from it, the
-// k-th collective of a member that of the others, and neither ends before its counterpart is there (nobody buffers).
-// All members call the same collectives with the same sizes in the same order. Calls between begin_group() and
-// end_group() are queued together; a message to oneself needs both its halves in one group.
+// Calls only queue work on a stream. There are no tags: the k-th send to a peer meets the k-th receive from it, and the
+// k-th collective of a member meets the k-th of the others. Nothing is buffered, so no operation ends before its
+// counterpart is there. All members call the same collectives with the same sizes in the same order. Calls between
+// begin_group() and end_group() are queued together; a message from a rank to itself needs its send and receive in one
+// group.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,14 +20,14 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual void send(const std::byte* from, Bytes size, int peer, StreamId stream) = 0;
   virtual void receive(Address into, Bytes size, int peer, StreamId stream) = 0;
-  // `in` and `out` as in dispatch::Transport::join, a shift not in place. `part`: elements of one member's part
-  // (all-gather: of `in`; reduce-scatter: of `out`; all-to-all: of what goes to one member; all-reduce, shift: of the
-  // whole). Sums are of `precision`, fp32 or bf16.
+  // `in` and `out` as in dispatch::Transport::join, but a shift is never in place. `part`: elements of one member's
+  // part (all-gather: of `in`; reduce-scatter: of `out`; all-to-all: of what goes to one member; all-reduce, shift: of
+  // the whole). Sums are computed in `precision`, fp32 or bf16.
   virtual void collective(CollectiveKind kind, Precision precision, const std::byte* in, Address out, std::int64_t part,
                           StreamId stream) = 0;
-  // What went wrong since, in NCCL's words: a peer that is gone, a wire that broke. Never waits.
+  // An asynchronous error, if any, in NCCL's words: a lost peer, a broken connection. Never blocks.
   virtual std::optional<std::string> failure() = 0;
-  // Gives up what is under way, on this side; the communicator is of no use afterwards. Any thread.
+  // Aborts pending operations on this side; the communicator cannot be used afterwards. Any thread may call it.
   virtual void abort() noexcept = 0;
 };
 
@@ -36,12 +37,12 @@ enum class Traffic : std::uint8_t { messages, collectives };
 class Communicators {
  public:
   virtual ~Communicators() = default;
-  // An id that one member makes and all use; opaque bytes.
+  // Makes the id of a new communicator (opaque bytes): one member makes it and all members join with it.
   virtual std::string make_id() = 0;
-  // Returns when all members have called it. Throws MachineError, also when that takes longer than `patience`.
+  // Returns when all members have called it. Throws MachineError on failure, also when joining takes over `patience`.
   virtual std::unique_ptr<Communicator> join(const std::string& id, int members, int index, Traffic traffic,
                                              Time patience) = 0;
-  // Everything that will be called has been called once: from now on nobody waits for a peer to connect.
+  // Call when every communicator has been used once: from now on no call waits for a peer to connect.
   virtual void connected() {}
   virtual void begin_group() = 0;
   virtual void end_group() = 0;

@@ -13,7 +13,7 @@ CopyFabric::~CopyFabric() {
   try {
     for (auto& [endpoint, inbox] : inboxes_) inbox.slots.clear(last_);
     for (auto& [group, slots] : rings_) slots.clear(last_);
-  } catch (...) {  // the device has failed, and says so elsewhere
+  } catch (...) {  // the device's failure is reported elsewhere
   }
 }
 
@@ -62,8 +62,8 @@ Slots& CopyFabric::ring_of(const Member& member) {
   return rings_.try_emplace(group, device_, pool_, 0).first->second;
 }
 
-// One collective among `n` members. In step s of the first round member i hands the partial sum of chunk i-1-s (mod n)
-// to member i+1, who adds its own; after n-1 steps member i has the sum of chunk i. In the second round it hands on the
+// One collective among `n` members. In step s of the first round member i sends the partial sum of chunk i-1-s (mod n)
+// to member i+1, which adds its own; after n-1 steps member i has the sum of chunk i. In the second round it passes on
 // chunk i-s, which its neighbour lacks. Copies are queued on the sender's stream, sums on the receiver's.
 class CopyFabric::Ring {
  public:
@@ -76,14 +76,14 @@ class CopyFabric::Ring {
         n_(members.size()) {
     const bool one_part = operation.kind == CollectiveKind::all_reduce || operation.kind == CollectiveKind::shift;
     const std::int64_t whole = one_part ? operation.part : operation.part * count();
-    // Of an all-reduce the last chunks may be shorter, or empty.
+    // In an all-reduce the last chunks may be shorter, or empty.
     chunk_ = (whole + count() - 1) / count();
     whole_ = whole;
   }
 
   void reduce_scatter(bool into_whole) {
     if (n_ == 1) return take_over(0, 0, into_whole);
-    std::vector<Address> partial(n_, nullptr);  // what a member got and added to, in the step before
+    std::vector<Address> partial(n_, nullptr);  // of each member, after the previous step
     for (std::size_t step = 0; step + 1 < n_; ++step) {
       std::vector<Address> got(n_);
       for (std::size_t i = 0; i < n_; ++i) {
@@ -101,7 +101,7 @@ class CopyFabric::Ring {
       }
       partial = std::move(got);
     }
-    // An `out` that overlaps what a neighbour still reads is written only now: nobody reads another's `in`.
+    // `out` may overlap what a neighbour still reads, so it is written only now: no member reads another's `in`.
     for (std::size_t i = 0; i < n_; ++i) {
       move(into_whole ? out(i, i) : members_[i].out, partial[i], i, i);
       slots_.release(partial[i], stream(i));
@@ -133,7 +133,7 @@ class CopyFabric::Ring {
     all_met();
   }
 
-  // Each member copies its buffer out and, when the one after it has done so too, into that one's.
+  // Each member copies its buffer to a slot and, when the next member has done so too, into the next member's buffer.
   void shift() {
     const Bytes size(bytes(whole_));
     if (whole_ == 0) return;
@@ -164,14 +164,14 @@ class CopyFabric::Ring {
   const std::byte* in(std::size_t i, std::size_t chunk) const { return members_[i].in + bytes(first(chunk)); }
   Address out(std::size_t i, std::size_t chunk) const { return members_[i].out + bytes(first(chunk)); }
 
-  // Own part of `in` to where it belongs in `out`.
+  // Copies the member's own part of `in` to its place in `out`.
   void take_over(std::size_t i, std::size_t chunk, bool whole_out) {
     const Address to = whole_out ? out(i, chunk) : members_[i].out;
     const std::byte* from = operation_.kind == CollectiveKind::all_gather ? members_[i].in : in(i, chunk);
     if (to != from) move(to, from, chunk, i);
   }
 
-  // Every member waits for what its neighbours queued: the one before wrote what it will read, the one after has read
+  // Every member waits for what its neighbours queued: the previous one wrote what it will read, the next one has read
   // what it will write.
   void handed_on() {
     std::vector<EventId> done;
@@ -185,7 +185,7 @@ class CopyFabric::Ring {
     }
   }
 
-  // Every member waits for what all others queued.
+  // Every member waits for the work that all others have queued.
   void all_met() {
     std::vector<EventId> done;
     for (std::size_t i = 0; i < n_; ++i) {

@@ -1,9 +1,9 @@
 // Virtual stages: the ranks share one GPU, and copies within its memory stand in for links. Order, waiting and overlap
 // are real; bandwidths are those of the memory, so results are labelled as emulated.
 //
-// Collectives are rings of copies and additions, chunk by chunk (Thakur, Rabenseifner and Gropp 2005, section 4): each
-// member adds its own chunk to what it got and hands it on, then passes the sums around. Sums are added in the order of
-// the ring, the same for everybody, so replicas are equal to the last bit.
+// Collectives are chunked rings of copies and additions (Thakur, Rabenseifner and Gropp 2005, section 4): each member
+// adds its own chunk to the partial sum it received and passes it on; a second round distributes the sums. Every member
+// adds in the order of the ring, so replicas are equal to the last bit.
 #pragma once
 #include <map>
 #include <queue>
@@ -35,7 +35,7 @@ class CopyFabric : public Fabric {
     std::queue<Delivered> messages = {};
   };
   class Ring;
-  // Events that nobody needs beyond the iteration, used again in the next.
+  // Events used only within an iteration; the next iteration reuses them.
   EventId fresh_event();
   Inbox& inbox(RankId rank, graph::EndpointId from);
   Slots& ring_of(const Member& member);
@@ -44,9 +44,9 @@ class CopyFabric : public Fabric {
   Device& device_;
   std::size_t depth_;
   PoolId pool_;
-  StreamId last_;                                                  // for giving memory back
+  StreamId last_;                                                  // on which memory is freed at the end
   std::map<std::pair<RankId, graph::EndpointId>, Inbox> inboxes_;  // by receive endpoint
-  std::map<GroupId, Slots> rings_;                                 // a ring waits for nothing but the ring before
+  std::map<GroupId, Slots> rings_;                                 // a ring waits only for the ring before it
   std::vector<EventId> events_;
   std::size_t used_events_ = 0;
 };

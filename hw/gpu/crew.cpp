@@ -51,7 +51,7 @@ void Crew::record(int step) {
 }
 
 void Crew::issue(int step) {
-  // Where the device stands on the host's clock: nothing is queued, so an event is reached at once.
+  // Relates the device's clock to the host's: nothing is queued, so an event is reached at once.
   device_.record(probe_, main_);
   const Time before = dispatch::now();
   while (!device_.reached(probe_)) {
@@ -113,7 +113,7 @@ void Crew::finish(const std::function<void()>& check) {
     std::this_thread::sleep_for(kLook);
   }
   look_around();
-  // The device says how long after the probe it came to the base: the host may have taken any time to queue it.
+  // The device dates its start relative to the probe: the host may have queued it at any time before.
   began_ = probed_ + device_.between(probe_, base_);
   for (const auto& rank : ranks_) rank->collect();
   for (dispatch::Progress& progress : progress_) ++progress.iterations;

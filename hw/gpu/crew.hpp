@@ -1,5 +1,5 @@
-// The ranks that one process serves on one device, iteration by iteration: all of a job as virtual stages, or one rank
-// of many. One host thread queues everything and never waits for the device meanwhile.
+// The ranks that one process serves on one device, iteration by iteration: all ranks of a job as virtual stages, or one
+// of many ranks. One host thread queues all work and does not wait for the device while it queues.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,30 +14,30 @@ namespace rehearsal::gpu {
 
 class Crew {
  public:
-  // Rank i of `served` gets partition i of the device where there are several. `depth`: slots.hpp. Borrows everything.
+  // Rank i of `served` gets partition i of a partitioned device. `depth`: slots.hpp. Keeps references to all arguments.
   Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options, Device& device,
        Fabric& fabric, std::size_t depth);
 
-  // Makes the device ready for every kernel; to be called before peers may wait for it (Device::load).
+  // Prepares the device for every kernel; must be called before peers can wait for it (Device::load).
   void load();
-  // Records an iteration, which issue() replays from then on; that costs the host one call. Takes the host a while, and
-  // nobody shall wait for this crew meanwhile. The ranks must have gone through an iteration before.
+  // Records an iteration, which issue() then replays with one host call. Recording is slow, so no peer may wait for
+  // this crew meanwhile. The ranks must have run an iteration before.
   void record(int step);
   // Queues an iteration.
   void issue(int step);
-  // Waits until the device has done it; calls `check` about every ten milliseconds, which may throw to give up. Throws
-  // MachineError when the device or a peer has failed.
+  // Waits until the device has completed the iteration; calls `check` about every ten milliseconds, which may throw to
+  // give up. Throws MachineError when the device or a peer has failed.
   void finish(const std::function<void()>& check);
-  // An iteration that is issued and finished under the device's own eyes.
+  // Issues and finishes an iteration while the device's own profiler observes it.
   DeviceReport observe(int step, const std::function<void()>& check);
 
-  // Of the iteration that was finished, times from `origin` on the host's clock; per served rank.
+  // Of the finished iteration, per served rank; times from `origin` on the host's clock.
   std::vector<timeline::Spans> spans(Time origin) const;
-  // When the device began with it, on the host's clock, known to within the error.
+  // When the device began that iteration, on the host's clock, to within began_error().
   Time began() const { return began_; }
   Time began_error() const { return began_error_; }
 
-  // Where streams share connections of the device: how many share how many, and what that means; empty otherwise.
+  // Warns where streams share hardware connections: how many share how many, and the effect; empty otherwise.
   std::string crowding() const;
 
   dispatch::Progress& progress(std::size_t served) { return progress_[served]; }

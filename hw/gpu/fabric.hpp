@@ -1,7 +1,7 @@
-// What carries messages and collectives between the ranks of a job, as streams see it. Implemented twice: copies within
-// one GPU (copy_fabric.hpp), where the ranks are virtual stages, and NCCL (nccl_fabric.hpp), with one GPU per process.
+// Carries messages and collectives between the ranks of a job, on streams. Implemented twice: by copies within one GPU
+// (copy_fabric.hpp), where the ranks are virtual stages, and by NCCL (nccl_fabric.hpp), one GPU per process.
 //
-// Calls queue work and return. `stream` is that of the task; ordering with other tasks of the rank is the caller's.
+// Calls queue work and return. `stream` is the task's; the caller orders it with the rank's other tasks.
 #pragma once
 #include <optional>
 #include <span>
@@ -15,12 +15,12 @@ namespace rehearsal::gpu {
 class Fabric {
  public:
   virtual ~Fabric() = default;
-  // All streams have met before and go on after it.
+  // Called between iterations, when all streams have synchronised.
   virtual void begin_iteration() = 0;
 
-  // The next message of a send endpoint; `from` may be used again when the stream has passed the call.
+  // Sends the next message of a send endpoint; `from` may be reused once the stream has passed the call.
   virtual void send(RankId rank, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) = 0;
-  // The next message of a receive endpoint, in memory of the fabric, until it is released.
+  // Receives the next message of a receive endpoint, into memory of the fabric that is valid until release().
   virtual Address receive(RankId rank, graph::EndpointId from, Bytes size, StreamId stream) = 0;
   virtual void release(RankId rank, graph::EndpointId from, Address message, StreamId last_user) = 0;
 
@@ -37,12 +37,12 @@ class Fabric {
     Precision precision{};
     std::int64_t part = 0;  // elements, as in Communicator::collective
   };
-  // `here`: all members that this process serves, in the order of the group.
+  // `here`: all members that this process serves, in group order.
   virtual void collective(const Operation& operation, std::span<const Member> here) = 0;
 
-  // What went wrong with a peer or a wire since; never waits.
+  // A failure of a peer or a connection so far, if any; never blocks.
   virtual std::optional<std::string> failure() { return std::nullopt; }
-  // Ends what is under way on this side, so that the device comes to rest. Any thread.
+  // Aborts pending work on this side, so that the device becomes idle. Any thread may call it.
   virtual void abort() noexcept {}
 };
 

@@ -1,7 +1,8 @@
-// Performs a graph on GPUs, whoever makes them (platform.hpp).
+// The backend that performs a graph on GPUs of any vendor (platform.hpp).
 //
-// One process alone serves all ranks on one GPU, as virtual stages: each has a share of its multiprocessors, and copies
-// within its memory stand in for links. A process of a job serves one rank on a GPU of its own, with NCCL between them.
+// A single process serves all ranks on one GPU, as virtual stages: each has a share of the SMs, and copies within
+// device memory stand in for links. In a job of several processes each serves one rank on a GPU of its own, with NCCL
+// between them.
 #pragma once
 #include <memory>
 
@@ -10,7 +11,7 @@
 
 namespace rehearsal::gpu {
 
-// Needs no GPU until prepare(), which throws MachineError where there is none.
+// Needs no GPU before prepare(), which throws MachineError when there is none.
 std::unique_ptr<backend::Backend> make_backend(Platform platform);
 
 }  // namespace rehearsal::gpu

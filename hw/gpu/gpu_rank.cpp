@@ -64,13 +64,13 @@ GpuRank::~GpuRank() {
     for (const auto& list : {dummy_in_, dummy_out_})
       for (const Address block : list)
         if (block) device_.free(block, home_);
-  } catch (...) {  // the device has failed, and says so elsewhere
+  } catch (...) {  // the device's failure is reported elsewhere
   }
 }
 
 Bytes GpuRank::message_size(LocalTask message) const { return dispatch::message_size(graph_, id_, message); }
 
-// Timed compute has no buffers: messages and collectives work on memory of the right size.
+// Timed compute has no buffers: messages and collectives use dummy memory of the right size.
 void GpuRank::prepare_dummies() {
   dummy_in_.assign(queues_.queues.size(), nullptr), dummy_out_.assign(queues_.queues.size(), nullptr);
   for (std::size_t q = 0; q < queues_.queues.size(); ++q) {
@@ -110,9 +110,9 @@ void GpuRank::enter(LocalTask task) {
   device_.record(started_[task.index()], mine);
 }
 
-// Frees come before the event, and so within the measured time, which they lengthen by a node of a graph or by nothing.
-// Behind it nobody would wait for them: what is queued after the last event of a stream never joins the others, which
-// no recording allows, and memory passes to another stream only where an event says that it was freed.
+// Frees precede the end event, so the measured time includes them: one node of a graph, or nothing. After the event no
+// stream would wait for them: work queued after a stream's last event never rejoins the others, which a recording
+// forbids, and memory passes to another stream only where an event follows its free.
 void GpuRank::leave(LocalTask task) {
   if (worker_) worker_->leave(task, stream(task));
   device_.record(ended_[task.index()], stream(task));
@@ -214,7 +214,7 @@ void GpuRank::look(dispatch::Progress& progress) {
     const auto& tasks = lanes_[l].tasks;
     while (heads_[l] < tasks.size() && device_.reached(ended_[tasks[heads_[l]].index()])) {
       ++heads_[l], ++progress.moves;
-      // The watchdog waits as long as the device is known to.
+      // The watchdog allows for the known duration of the task that runs.
       if (!real_ && heads_[l] < tasks.size())
         progress.busy_until =
             std::max(progress.busy_until.load(), (dispatch::now() + duration(tasks[heads_[l]])).count());
@@ -228,7 +228,7 @@ timeline::Spans GpuRank::spans(EventId base, Time base_at) const {
   for (std::size_t i = 0; i < program_.size(); ++i) {
     const Time end = base_at + device_.between(base, ended_[i]);
     spans.end.push_back(end);
-    // A receive is the instant of arrival.
+    // A receive's span is the instant of arrival.
     spans.start.push_back(acts_[i] == Act::receive ? end : std::min(end, base_at + device_.between(base, started_[i])));
   }
   return spans;

@@ -1,9 +1,9 @@
-// One rank on a GPU: queues its tasks on streams, in any order that issue_order() allows, and reads afterwards when
-// each of them ran.
+// One rank on a GPU: queues its tasks on streams, in any order that issue_order() allows, and afterwards reads when
+// each task ran.
 //
-// Every queue of the program (dispatch/issue.hpp) is a stream. A task waits, on the device, for the events that end the
-// tasks it depends on; two timed events stand around it. Messages go through memory of their own: a staging_copy copies out
-// of a buffer or into it, as the graph says, so that a buffer may be freed while its message is under way.
+// Every queue of the program (dispatch/issue.hpp) is a stream. A task waits, on the device, for the end events of its
+// dependencies, and is bracketed by two timed events. Messages travel through separate memory: a staging_copy copies
+// out of a buffer or into it, as the graph says, so a buffer may be freed while its message is in transit.
 #pragma once
 #include <map>
 #include <memory>
@@ -23,8 +23,8 @@ namespace rehearsal::gpu {
 
 class GpuRank {
  public:
-  // `part`: of the device's multiprocessors. `depth`: messages of a channel under way (slots.hpp). Borrows everything.
-  // Throws UserError when real compute was asked for and the graph has none (dispatch/performable.hpp).
+  // `part`: partition of the device's SMs. `depth`: messages of a channel in transit (slots.hpp). Keeps references to
+  // all arguments. Throws UserError when real compute is requested of a graph that has none (dispatch/performable.hpp).
   GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
           std::size_t part, Fabric& fabric, std::size_t depth);
   ~GpuRank();
@@ -38,19 +38,19 @@ class GpuRank {
   void load() {
     if (worker_) worker_->load();
   }
-  // An iteration: everything after `base`, which has been recorded.
+  // Begins an iteration, all of which comes after `base`, an event that has been recorded.
   void begin(int step, EventId base);
   void issue(LocalTask task);
-  // A collective in three parts, for the fabric joins all members that are served together. Nothing when left out.
+  // A collective in three parts, because the fabric joins all members served here at once. Nothing: it is skipped.
   std::optional<Fabric::Member> begin_collective(LocalTask task);
   Fabric::Operation operation(LocalTask task) const;
   void end_collective(LocalTask task);
-  // `home` comes after all other streams, and after the losses were sent to the host.
+  // Makes `home` wait for all other streams and for the copy of the losses to the host.
   void end();
 
-  // How far the device is; from the thread that issues.
+  // Updates `progress` to how far the device is; called by the thread that issues.
   void look(dispatch::Progress& progress);
-  // After the device has passed end().
+  // Only when the device has passed end().
   timeline::Spans spans(EventId base, Time base_at) const;
   dispatch::Learned learned() { return worker_ ? worker_->learned() : dispatch::Learned{}; }
   void collect();
@@ -60,7 +60,9 @@ class GpuRank {
   graph::EndpointId endpoint(LocalTask task) const { return graph::EndpointId(program_.endpoint[task.index()]); }
   StreamId stream(LocalTask task) const { return streams_[queues_.of[task.index()]]; }
   Time duration(LocalTask task) const { return options_.durations[program_.work[task.index()].index()]; }
-  bool skips(LocalTask task) const { return options_.fault_injection.skip && options_.fault_injection.skip(id_, task, step_); }
+  bool skips(LocalTask task) const {
+    return options_.fault_injection.skip && options_.fault_injection.skip(id_, task, step_);
+  }
   Bytes message_size(LocalTask message) const;
 
   void prepare_dummies();
@@ -86,10 +88,10 @@ class GpuRank {
   std::vector<LocalTask> other_;          // dispatch::staging_copies()
   std::vector<EventId> started_, ended_;  // by task
   std::vector<dispatch::IssueList> lanes_;
-  std::vector<std::size_t> heads_;  // by lane: what the device has not reached yet
+  std::vector<std::size_t> heads_;  // by lane: the first task that the device has not completed
 
   std::map<graph::EndpointId, Slots> outboxes_;  // by send endpoint
-  std::vector<Address> message_;  // by task: of a message between its copy and its way, or its way and its copy
+  std::vector<Address> message_;                 // by task: of a message between its staging copy and its transfer
   PoolId dummies_;
   std::vector<Address> dummy_in_, dummy_out_;  // operands of timed compute, by queue
   int step_ = 0;

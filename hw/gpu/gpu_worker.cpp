@@ -16,8 +16,8 @@ namespace {
 using graph::Access;
 
 constexpr std::byte kNan{0xff};                          // two, four or eight of these bytes are a NaN
-constexpr Bytes kGranule{512};                           // to which a pool of CUDA rounds each block
-constexpr std::int64_t kPiece = std::int64_t{64} << 20;  // of what is copied to the host through pinned memory
+constexpr Bytes kGranule{512};                           // a pool of CUDA rounds each block up to this
+constexpr std::int64_t kPiece = std::int64_t{64} << 20;  // of a copy to the host through pinned memory
 
 template <class T>
 Bytes bytes_of(std::span<const T> values) {
@@ -81,7 +81,7 @@ GpuWorker::~GpuWorker() {
     for (const Address block : blocks_)
       if (block) device_.free(block, home_);
     for (const Address block : inputs_held_) device_.free(block, home_);
-  } catch (...) {  // the device has failed, and says so elsewhere
+  } catch (...) {  // the device's failure is reported elsewhere
   }
 }
 
@@ -94,7 +94,7 @@ T* GpuWorker::upload(std::span<const T> values) {
   return reinterpret_cast<T*>(block);
 }
 
-// Drawn and uploaded once; input, not memory of the network: it does not count.
+// Drawn and uploaded once. Input is not memory of the network, so it is not counted.
 const GpuWorker::Data& GpuWorker::data(LocalTask task) {
   const std::pair key{state_.global_microbatch(task), state_.sequence_part(task)};
   const auto found = data_.find(key);
@@ -155,7 +155,7 @@ kernels::Call GpuWorker::call_of(LocalTask task, Where&& where) {
 }
 
 void GpuWorker::load() {
-  const auto nowhere = [](const cpu::Extent& operand) {  // blocks are aligned at least so
+  const auto nowhere = [](const cpu::Extent& operand) {  // only alignment matters; blocks have at least this
     return reinterpret_cast<Address>(kAlignment + operand.offset % kAlignment);
   };
   for (std::size_t t = 0; t < program_.size(); ++t)
@@ -180,7 +180,7 @@ void GpuWorker::perform(LocalTask task) {
     call.ranges = static_cast<std::int64_t>(update.counted.size());
     call.squared_gradients = squared_gradients_;
   }
-  // A rollback undoes the step before the one that would come next.
+  // A rollback undoes the last step, so the step counter goes back first.
   const bool back = kernel.kind == KernelKind::adamw_rollback;
   if (back) device_.count(steps_ + update.segment, -1, home_);
   device_.perform(call, home_);

@@ -1,9 +1,9 @@
 // Real compute of one rank on a GPU: its buffers, weights and data in device memory, and the kernels of its tasks,
-// queued on streams. The counterpart of cpu/cpu_worker.hpp, with which it shares what a rank knows (cpu/operands.hpp,
-// cpu/training_state.hpp).
+// queued on streams. The counterpart of cpu/cpu_worker.hpp, with which it shares cpu/operands.hpp and
+// cpu/training_state.hpp.
 //
-// Two counts of memory: the sum of the buffers that are live at once, in the order of the program, which a prediction
-// can be held against to the byte; and the high-water mark of the device's own allocator, which rounds.
+// Memory is counted twice: the sum of simultaneously live buffers, in program order, which is comparable to a
+// prediction to the byte; and the high-water mark of the device's own allocator, which rounds.
 #pragma once
 #include <functional>
 #include <map>
@@ -18,20 +18,20 @@ namespace rehearsal::gpu {
 
 class GpuWorker {
  public:
-  // Allocates the residents, fills the parameters, uploads the data of all micro-batches. `home`: the stream on which
-  // it does that, and all kernels run. Throws MachineError when memory runs out, there and later.
+  // Allocates the resident buffers, initialises the parameters and uploads the data of all micro-batches on `home`, the
+  // stream of all kernels. Throws MachineError when out of memory, then and later.
   GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, Device& device,
             StreamId home);
   ~GpuWorker();
   GpuWorker(const GpuWorker&) = delete;
   GpuWorker& operator=(const GpuWorker&) = delete;
 
-  void load();  // makes the device ready for all kernels: before anybody may wait for this rank
+  void load();  // prepares the device for all kernels: before any peer may wait for this rank
   void begin_iteration();
   void enter(LocalTask task, StreamId stream);  // allocates what the task allocates
   void perform(LocalTask task);                 // a Kernel
   void leave(LocalTask task, StreamId stream);  // frees what the task frees
-  void end_iteration();                         // losses on their way to the host
+  void end_iteration();                         // starts copying the losses to the host
 
   struct Payload {
     Address at = nullptr;
@@ -45,9 +45,9 @@ class GpuWorker {
   };
   Operands operands(LocalTask collective) const;
 
-  // The device has passed end_iteration().
+  // Keeps the losses; the device must have passed end_iteration().
   void collect();
-  // What the rank has to show; the device is at rest.
+  // What the rank trained; the device must be idle.
   dispatch::Learned learned();
 
  private:
@@ -57,7 +57,7 @@ class GpuWorker {
   };
   void allocate(BufferId id, const std::string& whose, StreamId stream);
   Address at(const cpu::Extent& extent) const;
-  // `where`: of an operand.
+  // `where`: gives the address of an operand's extent.
   template <class Where>
   kernels::Call call_of(LocalTask task, Where&& where);
   std::vector<std::byte> download(const cpu::Extent& extent);
@@ -80,11 +80,11 @@ class GpuWorker {
   Bytes live_, peak_;
   std::int64_t live_blocks_ = 0, most_blocks_ = 0;
   std::vector<Address> inputs_held_;
-  // By global micro-batch and part of its sequences.
+  // Key: global micro-batch, part of its sequences.
   std::map<std::pair<std::int64_t, std::int64_t>, Data> data_;
-  std::vector<cpu::KernelOperands> operands_;   // by task: where its kernel works; looked up for every launch
-  std::vector<const kernels::Range*> counted_;  // by segment
-  std::map<std::int64_t, const kernels::Range*> matrices_;  // all of so many elements, of AdaLOMO
+  std::vector<cpu::KernelOperands> operands_;               // by task: its kernel's operands; used by every launch
+  std::vector<const kernels::Range*> counted_;              // by segment
+  std::map<std::int64_t, const kernels::Range*> matrices_;  // AdaLOMO: the range of a whole matrix, by its elements
   std::int64_t* steps_ = nullptr;                           // of the optimizer, by segment: read by the kernels
   double* squared_gradients_ = nullptr;
   double* scratch_ = nullptr;
@@ -94,7 +94,7 @@ class GpuWorker {
   dispatch::Learned learned_;
 };
 
-// Waits until a stream has done all that was queued on it, by an event that nobody else uses; calls `check` meanwhile,
+// Waits until a stream has completed all queued work, by `done`, an event with no other use; calls `check` meanwhile,
 // which may throw to give up.
 void drain(
     Device& device, StreamId stream, EventId done, const std::function<void()>& check = [] {});

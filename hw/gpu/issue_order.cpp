@@ -63,9 +63,9 @@ class Order {
     const graph::Program* program;
     dispatch::Queues queues;
     std::vector<std::size_t> next;     // head of each queue
-    std::vector<char> offered;         // it is, or was, among what is possible
+    std::vector<char> offered;         // whether the head is, or was, a candidate
     std::vector<char> passed;          // queued
-    std::vector<std::uint32_t> waits;  // dependencies that are not queued yet
+    std::vector<std::uint32_t> waits;  // dependencies not queued yet
     std::vector<std::vector<LocalTask>> followers;
   };
 
@@ -79,7 +79,7 @@ class Order {
   }
   bool free(const State& state, LocalTask task) const { return is_head(state, task) && state.waits[task.index()] == 0; }
 
-  // Members of the same use of a group that are served here; only the task itself where it belongs to none.
+  // Members of the same use of a group that are served here; the task alone when it is no collective.
   std::vector<TaskOfRank> members(const State& state, LocalTask task) {
     const auto meeting = graph_.meeting(state.rank, task);
     if (!meeting) return {{state.rank, task}};
@@ -89,7 +89,7 @@ class Order {
     return result;
   }
 
-  // Puts the head of a queue among what is possible, once it is.
+  // Makes the head of a queue a candidate once it is ready.
   void offer(State& mine, std::size_t queue) {
     const auto& tasks = mine.queues.queues[queue].tasks;
     if (mine.next[queue] == tasks.size()) return;
@@ -101,7 +101,7 @@ class Order {
       const State* sender = state(graph_.rank_of(send));
       if (sender && !sender->passed[graph_.local(send).index()]) return;
     }
-    // The last member that comes brings the others with it.
+    // The last member to become ready makes the whole collective a candidate.
     std::uint64_t start = 0;
     const auto together = members(mine, task);
     for (const TaskOfRank& member : together) {

@@ -66,7 +66,7 @@ NcclFabric::~NcclFabric() {
     for (auto& [endpoint, inbox] : inboxes_) inbox.clear(setup_);
     passing_.clear(setup_);
     if (token_) device_.free(token_, setup_);
-  } catch (...) {  // the device has failed, and says so elsewhere
+  } catch (...) {  // the device's failure is reported elsewhere
   }
 }
 

@@ -1,9 +1,9 @@
-// Messages and collectives between processes with a GPU each, over communicators of NCCL.
+// Messages and collectives between processes with one GPU each, over NCCL communicators.
 //
-// NCCL has no tags, so every directed channel (a send endpoint and its receive) is a communicator of its own with a
-// stream of its own on either side: the k-th send meets the k-th receive, and messages of different channels never wait
-// for each other. Every group is a communicator. They are made one after the other in one order for all ranks, and used
-// once, because NCCL connects at the first use and keeps the host waiting for the peer meanwhile.
+// NCCL has no tags, so every directed channel (a send endpoint and its receive) has its own communicator, and its own
+// stream on either side: the k-th send meets the k-th receive, and messages of different channels never wait for each
+// other. Every group has a communicator. All ranks make them in the same order and use each once during setup, because
+// NCCL connects at first use and blocks the host until the peer does.
 #pragma once
 #include <functional>
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace rehearsal::gpu {
 
-// How ranks hand each other the ids of communicators: each key is set by one rank and read by others, who wait for it.
+// How ranks exchange communicator ids: one rank sets each key, and get() waits on the others until it is set.
 struct Exchange {
   std::function<void(const std::string& key, const std::string& bytes)> set;
   std::function<std::string(const std::string& key)> get;
@@ -24,16 +24,16 @@ struct Exchange {
 
 class NcclFabric : public Fabric {
  public:
-  // All ranks at the same time. `depth`: slots.hpp. Throws MachineError.
+  // Called by all ranks at the same time. `depth`: slots.hpp. Throws MachineError.
   NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
              const Exchange& exchange, Time patience, std::size_t depth);
   ~NcclFabric() override;
 
-  // Uses every communicator once, all ranks at the same time, and waits for it; `check` as in Crew::finish(). In two
-  // parts for ranks that take turns in one thread.
+  // Uses every communicator once, on all ranks at the same time, and waits for completion; `check` as in
+  // Crew::finish(). begin_connecting() only queues that, for ranks that take turns in one thread.
   void connect(const std::function<void()>& check);
   void begin_connecting();
-  // An iteration is over: nobody waits for a peer to connect any more (Communicators::connected).
+  // Call after an iteration: from now on no call waits for a peer to connect (Communicators::connected).
   void connected() { communicators_.connected(); }
 
   void begin_iteration() override;
@@ -60,11 +60,11 @@ class NcclFabric : public Fabric {
   StreamId setup_;
   EventId set_up_;
   PoolId pool_;
-  Slots passing_;                               // what arrives in a shift that is asked for in place
+  Slots passing_;                               // receive buffers of shifts requested in place
   std::map<graph::EndpointId, Slots> inboxes_;  // by receive endpoint
-  std::vector<Line> lines_;                     // in the order in which all ranks make them
+  std::vector<Line> lines_;                     // in creation order, the same on all ranks
   std::vector<std::size_t> line_of_;            // by endpoint
-  Address token_ = nullptr;                     // what connect() sends around
+  Address token_ = nullptr;                     // dummy payload of connect()
 };
 
 }  // namespace rehearsal::gpu

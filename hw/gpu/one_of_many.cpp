@@ -23,7 +23,7 @@ using backend::Compute;
 using backend::RunOptions;
 using backend::Timeline;
 
-const Time kLead = seconds(20e-3);  // from the agreement on a start to the start: until all have heard of it
+const Time kLead = seconds(20e-3);  // from the agreement to the start: until all ranks have received it
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -36,7 +36,7 @@ class OneOfMany : public backend::Session {
   OneOfMany(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
     job_.guarded([&] {
       const launch::RankEnvironment& mine = job_.membership();
-      job_.store();  // before anything may fail: the others hear of it there
+      job_.store();  // before anything can fail: failures are reported through it
       if (mine.size != graph.ranks().size())
         throw MachineError(
             fmt::format("the job has {} ranks and the scenario needs {}", mine.size, graph.ranks().size()));
@@ -69,7 +69,7 @@ class OneOfMany : public backend::Session {
       Crew crew(graph_, {rank()}, options, *device, fabric, depth);
       return perform(crew, fabric, options);
     } catch (...) {
-      fabric.abort();  // before memory is given back: the device may wait for a peer that is gone
+      fabric.abort();  // before memory is freed: the device may wait for a peer that is gone
       throw;
     }
   }
@@ -89,7 +89,7 @@ class OneOfMany : public backend::Session {
     dispatch::RankResult result;
     try {
       for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
-        if (options.recorded && step == 1) crew.record(step);  // all have before any of them starts
+        if (options.recorded && step == 1) crew.record(step);  // all ranks record before any of them starts
         const Time start = agree_on_start();
         crew.issue(step);
         crew.finish(check);
@@ -103,15 +103,15 @@ class OneOfMany : public backend::Session {
     }
     job_.presence().end();
     result.learned = crew.learned(0);
-    if (options.observed) {  // what it trains besides is nobody's
+    if (options.observed) {  // the training result of this iteration is dropped
       agree_on_start();
       result.learned.devices = {crew.observe(options.warmup + std::max(options.iterations, 1), check)};
     }
-    result.raised_priority = true;  // the processor does not compute
+    result.raised_priority = true;  // irrelevant: the CPU does not compute
     return result;
   }
 
-  // All ranks of one host go by its clock; otherwise each starts when it learns that all are there.
+  // Ranks of one host share its clock; otherwise each starts when it learns that all are there.
   Time agree_on_start() {
     const Time asked = dispatch::now();
     launch::barrier(job_.store(), "start");
@@ -125,7 +125,7 @@ class OneOfMany : public backend::Session {
     return start;
   }
 
-  // To whoever makes the timeline: the parent, or rank 0 of a job without one.
+  // Reports to the process that makes the timeline: the parent, or rank 0 of a job without one.
   Timeline report(const dispatch::RankResult& result, const RunOptions& options) {
     std::vector<dispatch::RankResult> all;
     for (const std::string& one : job_.publish(dispatch::write(result))) all.push_back(dispatch::read(one));

@@ -1,5 +1,5 @@
-// How a backend comes to its GPUs: made by a module of one vendor (hw/cuda), used by the backend that every vendor
-// shares. Nothing here needs a GPU to exist; the functions say so when there is none.
+// How the vendor-neutral backend gets its GPUs: a vendor's module (hw/cuda) provides these functions. Making a Platform
+// needs no GPU; its functions report that there is none.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -13,12 +13,12 @@ namespace rehearsal::gpu {
 
 struct Platform {
   std::string name;  // of the backend: "cuda"
-  // How many GPUs this process may use, at least one. Throws MachineError why there is none.
+  // Number of GPUs that this process may use, at least one. Throws MachineError with the reason when there is none.
   std::function<std::size_t()> devices;
-  // One of them, from 0. The thread that opened a device makes all calls to it, and to what came from it.
+  // Opens a GPU, from index 0. All calls to the device and to the objects it made come from the thread that opened it.
   std::function<std::unique_ptr<Device>(std::size_t index)> open;
-  // Communicators of a device that came from open(), which outlives them. Calls that wait for other processes or for
-  // other devices of this one give up after the patience of join().
+  // Communicators of a device from open(), which must outlive them. Calls that wait for other processes, or for other
+  // devices of this process, give up after the `patience` given to join().
   std::function<std::unique_ptr<Communicators>(Device& device)> communicators;
 };
 

@@ -13,10 +13,10 @@
 namespace rehearsal::gpu {
 namespace {
 
-// Matrix products run for so long before they are timed: the clock of an H100 at its power limit needs a tenth of a
-// second to find its place.
+// Matrix products run this long before they are timed: the clock of an H100 at its power limit needs a tenth of a
+// second to settle.
 const Time kSettle = seconds(150e-3);
-// Products in partitions are measured for so many parts as there are multiprocessors for.
+// Numbers of partitions to measure products in, as far as the SMs suffice.
 constexpr std::size_t kPartitions[] = {2, 4, 8};
 
 std::string shown(const Kernel& kernel) {
@@ -36,7 +36,7 @@ void heat(ProbeBench& bench, const ProbeOptions& options) {
         kSettle);
 }
 
-// Kernels the machine cannot do, or has no memory or time for, are listed and left out.
+// Kernels that the machine does not support, or lacks the memory or time for, are listed and skipped.
 void probe_kernels(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
   const Time until = dispatch::now() + options.budget;
   std::size_t done = 0, late = 0;
@@ -68,7 +68,7 @@ void probe_kernels(ProbeBench& bench, const ProbeOptions& options, Probe& probe)
   if (late > 0) probe.left_out.push_back(fmt::format("{} more shapes of kernels: the time was over", late));
 }
 
-// Every partition needs a device that was opened anew.
+// Each partitioning needs a freshly opened device.
 void probe_partitions(const Platform& platform, const ProbeOptions& options, Probe& probe) {
   for (const std::size_t parts : kPartitions) {
     options.progress(fmt::format("matrix products in {} partitions", parts));
@@ -95,7 +95,7 @@ void probe_partitions(const Platform& platform, const ProbeOptions& options, Pro
 }  // namespace
 
 Probe measure(const Platform& platform, const ProbeOptions& options) {
-  platform.devices();  // throws why there is none
+  platform.devices();  // throws the reason when there is none
   Probe probe;
   probe.parts = std::max<std::size_t>(options.parts, 1);
   probe.settled = !options.quick;

@@ -15,14 +15,14 @@
 namespace rehearsal::gpu {
 namespace {
 
-constexpr Time kTick = picoseconds(1000);    // nothing is shorter
-const Time kSample = seconds(200e-6);        // events resolve half a microsecond: a quarter of a percent
-const Time kLaunch = seconds(8e-6);          // more than the host takes to queue one
+constexpr Time kTick = picoseconds(1000);    // the least time reported
+const Time kSample = seconds(200e-6);        // per sample: events resolve half a microsecond, a quarter of a percent
+const Time kLaunch = seconds(8e-6);          // more than the host takes to queue one launch
 const Time kMostHeadStart = seconds(10e-3);  // a queue holds about a thousand launches
 constexpr std::int64_t kMostRepeats = 48;
 constexpr int kWarmup = 3, kSamples = 16, kQuickSamples = 10;
-constexpr std::int64_t kPattern = 32 << 20;  // of random numbers: repeated, but values are in no cache, addresses are
-constexpr std::int64_t kShared = 16 << 10;   // bytes of a part: scratch, then the sum, then the steps
+constexpr std::int64_t kPattern = 32 << 20;  // bytes, repeated over the arena: caches go by address, not value
+constexpr std::int64_t kShared = 16 << 10;   // bytes per part: scratch, then the sum, then the steps
 static_assert((kernels::kScratch + 2) * std::int64_t(sizeof(double)) <= kShared);
 
 // xorshift (Marsaglia 2003).
@@ -37,8 +37,8 @@ class Random {
   std::uint64_t state_ = 0x9e3779b97f4a7c15;
 };
 
-// Uniform in (-1, 1) as bf16, at least 2^-8 in size: 16 bits of a float. Two of them in a row are also one in fp32, of
-// the second's size, with random low digits. In e4m3 every byte but the two NaNs (0x7f, 0xff), at most 1.
+// Uniform in (-1, 1) as bf16, with magnitude at least 2^-8. Two in a row are also one fp32 number, of the second's
+// magnitude, with random low digits. In e4m3 every byte but the two NaNs (0x7f, 0xff), magnitude at most 1.
 std::vector<std::byte> random_numbers(std::size_t bytes, bool positive, bool fp8) {
   std::vector<std::byte> all(bytes);
   Random random;
@@ -60,7 +60,7 @@ std::vector<std::byte> random_numbers(std::size_t bytes, bool positive, bool fp8
   return all;
 }
 
-// Sums of exponentials and second moments are above zero.
+// Sums of exponentials and second moments must be positive.
 bool wants_positive(KernelKind kind) {
   return kind == KernelKind::cross_entropy || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
          kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
@@ -71,8 +71,10 @@ std::int64_t width(const Kernel& kernel, std::size_t operand) {
   return bytes_per_element(operand_precision(kernel, operand));
 }
 
-std::int64_t rounded(std::int64_t bytes) { constexpr auto kBlock = std::int64_t(kAlignment);
-  return (bytes + kBlock - 1) / kBlock * kBlock; }
+std::int64_t rounded(std::int64_t bytes) {
+  constexpr auto kBlock = std::int64_t(kAlignment);
+  return (bytes + kBlock - 1) / kBlock * kBlock;
+}
 
 }  // namespace
 
@@ -115,7 +117,7 @@ ProbeBench::~ProbeBench() {
     for (const auto& list : {blocks_, data_blocks_})
       for (const Address block : list) device_.free(block, streams_.front());
     drain_all();
-  } catch (...) {  // the device has failed, and says so elsewhere
+  } catch (...) {  // the device's failure is reported elsewhere
   }
 }
 
@@ -168,7 +170,7 @@ LaunchTime ProbeBench::time(std::size_t parts, const Launch& launch, Time settle
   const auto samples = static_cast<std::size_t>(options_.quick ? kQuickSamples : kSamples);
   const std::int64_t before = std::clamp<std::int64_t>(settle.count() / about.count(), 0, 2000);
 
-  // All begin together, after the host has queued a good part of it: a stream that runs dry would show the host's time.
+  // All parts start together, once the host has queued much of the work: a stream that runs dry would show host time.
   const EventId go = event(0);
   const auto boundary = [&](std::size_t part, std::size_t sample) { return event(1 + part * (samples + 1) + sample); };
   const std::int64_t launches = std::int64_t(parts) * (std::int64_t(samples) * repeats + before);
@@ -186,7 +188,7 @@ LaunchTime ProbeBench::time(std::size_t parts, const Launch& launch, Time settle
   for (std::size_t part = 0; part < parts; ++part) device_.record(boundary(part, samples), streams_[part]);
   for (std::size_t part = 0; part < parts; ++part) wait_for(boundary(part, samples));
 
-  // What ran after the first part was done had less company than it should have.
+  // Samples after the first part has finished ran beside fewer parts than intended.
   Time first_done = device_.between(go, boundary(0, samples));
   for (std::size_t part = 1; part < parts; ++part)
     first_done = std::min(first_done, device_.between(go, boundary(part, samples)));
@@ -220,7 +222,7 @@ std::optional<LaunchTime> ProbeBench::time_beside(const Launch& launch, const st
     }
     device_.record(event(2 + kBesides), streams_.front());
     wait_for(event(2 + kBesides)), wait_for(load_over);
-    if (device_.between(event(2 + kBesides), load_over) < Time{}) continue;  // it was alone in the end
+    if (device_.between(event(2 + kBesides), load_over) < Time{}) continue;  // the load ended first
     std::vector<Time> times;
     for (std::size_t sample = 0; sample < kBesides; ++sample)
       times.push_back(Time(device_.between(event(2 + sample), event(3 + sample)).count() / repeats));

@@ -1,4 +1,4 @@
-// What the measurements of a probe share: streams of the parts, memory for operands, and the way of timing.
+// What the measurements of a probe share: a stream per part, memory for operands, and the timing method.
 #pragma once
 #include <array>
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace rehearsal::gpu {
 
-LaunchTime launch_time(std::vector<Time> times);  // at least one; not below a tick of the clock
-LaunchTime divided(const LaunchTime& t, std::int64_t by);  // of each of so many
+LaunchTime launch_time(std::vector<Time> times);           // takes at least one time; results are at least a clock tick
+LaunchTime divided(const LaunchTime& t, std::int64_t by);  // time per launch of a sample of `by`
 
 class ProbeBench {
  public:
@@ -25,19 +25,19 @@ class ProbeBench {
   int multiprocessors() const { return multiprocessors_; }
   std::size_t parts() const { return streams_.size(); }
   StreamId stream(std::size_t part) const { return streams_.at(part); }
-  StreamId other() const { return other_; }  // a second one of the first part
+  StreamId other() const { return other_; }  // a second stream of part 0
 
   // Queues launch number `round` of a part on its stream.
   using Launch = std::function<void(std::size_t part, std::int64_t round)>;
-  // Of the parts from 0 to `parts`, all at once. `settle`: goes on for so long before it counts.
+  // Times the parts 0 to `parts` - 1, all at once. `settle`: warm-up before samples count.
   LaunchTime time(std::size_t parts, const Launch& launch, Time settle = {});
-  // Of the first part, while `load` is queued often enough on other() to last longer. Nothing when it never does.
+  // Times part 0 while `load`, queued often enough on other(), outlasts it. Nothing when the load never does.
   std::optional<LaunchTime> time_beside(const Launch& launch, const std::function<void(std::int64_t)>& load);
 
-  // Puts fresh numbers where the kernel's operands will be, and makes the data of its micro-batch. Says why not when
-  // the arena, or the first `room` bytes of it, cannot hold a set of operands for each of so many parts.
+  // Fills the memory of the kernel's operands with random numbers and makes the data of its micro-batch. Returns the
+  // reason when the arena, or its first `room` bytes, cannot hold one set of operands per part.
   std::optional<std::string> prepare(const Kernel& kernel, std::size_t parts, std::optional<Bytes> room = {});
-  // A Call of the kernel that was prepared last, with the operands whose turn it is.
+  // A Call of the last prepared kernel, on the set of operands of this round.
   kernels::Call call(std::size_t part, std::int64_t round) const;
 
   Address arena() const { return arena_; }
@@ -62,7 +62,7 @@ class ProbeBench {
   PoolId pool_;
   std::vector<EventId> events_;
   std::vector<Address> blocks_, data_blocks_;
-  Address arena_ = nullptr, shared_ = nullptr;  // shared: scratch, sums and steps of each part
+  Address arena_ = nullptr, shared_ = nullptr;  // shared: per part, scratch, sums and steps
   std::array<Address, kPatterns> patterns_{};
   Bytes pattern_size_;
 
@@ -70,8 +70,8 @@ class ProbeBench {
   kernels::Call call_;
   std::array<std::int64_t, kMostOperands> offset_{};
   std::size_t operands_ = 0;
-  Address slots_ = nullptr;               // of a kernel that goes by them
-  std::int64_t set_size_ = 0, sets_ = 1;  // of each part
+  Address slots_ = nullptr;               // of a kernel with a slots operand
+  std::int64_t set_size_ = 0, sets_ = 1;  // per part
 };
 
 }  // namespace rehearsal::gpu

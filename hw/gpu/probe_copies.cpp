@@ -9,7 +9,7 @@
 namespace rehearsal::gpu {
 namespace {
 
-// Sizes by factors of four, and some between them held out.
+// Sizes in factors of four, and some in between, which are held out.
 struct Size {
   Bytes size;
   bool held_out = false;
@@ -25,13 +25,13 @@ std::vector<Size> sizes(Bytes from, Bytes to) {
 
 double ratio(Time a, Time b) { return double(a.count()) / double(b.count()); }
 
-// Copies between device and host as recordings: only what is recorded reads pinned memory without a copy by the host.
-// A recording has several copies of a small size, each with its own memory.
+// Copies between device and host as recordings: only a recorded copy reads pinned memory without a copy by the host.
+// For a small size a recording has several copies, each with its own memory.
 class HostCopies {
  public:
   HostCopies(ProbeBench& bench, Bytes largest) : bench_(bench), values_(std::size_t(largest.count()), std::byte{0x3f}) {
     std::uint64_t state = 1;
-    for (std::size_t i = 0; i < values_.size(); i += 2)  // bf16, away from NaN
+    for (std::size_t i = 0; i < values_.size(); i += 2)  // bf16 without NaN
       state = state * 6364136223846793005u + 1442695040888963407u, values_[i] = std::byte(state >> 56);
   }
 
@@ -45,7 +45,7 @@ class HostCopies {
     const auto t = bench_.time(1, [&](std::size_t, std::int64_t) { queue(size, direction, bench_.stream(0)); });
     return divided(t, per_recording(size));
   }
-  // Before it is queued where nothing may wait.
+  // Records it ahead, so that queuing it does not have to wait.
   void prepare(Bytes size, Direction direction, StreamId stream) { recording(size, direction, stream); }
 
  private:
@@ -73,8 +73,8 @@ class HostCopies {
   std::map<std::tuple<Bytes, Direction, StreamId>, RecordingId> recordings_;
 };
 
-// Both directions at once, begun together; until the first is over half of the slower one's work may be left, so the
-// time of each is taken to its own end.
+// Both directions at once, started together. When the first ends, up to half of the slower one's work may be left, so
+// each is timed to its own end.
 double duplex(ProbeBench& bench, HostCopies& copies, Bytes size, Time down, Time up) {
   Device& device = bench.device();
   const EventId go = device.make_event(), down_over = device.make_event(), up_over = device.make_event();
@@ -94,7 +94,7 @@ double duplex(ProbeBench& bench, HostCopies& copies, Bytes size, Time down, Time
     device.record(down_over, bench.stream(0)), device.record(up_over, bench.other());
     bench.drain_all();
     const Time both = std::max(device.between(go, down_over), device.between(go, up_over));
-    // Bytes of both over the time of both, against the sum of the rates alone.
+    // Bytes of both directions / time of both, relative to the sum of the rates alone.
     const double n = double(kCopies * copies.per_recording(size));
     factors.push_back(2 * n / double(both.count()) / (1 / double(down.count()) + 1 / double(up.count())));
   }
@@ -157,7 +157,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
   const Bytes half(bench.arena_size().count() / 2);
   const Bytes largest = std::min(options.largest_copy, half);
   constexpr std::int64_t kTurns = 8;
-  bench.prepare(product(16), 1);  // numbers are in the first part of the arena at least
+  bench.prepare(product(16), 1);  // fills at least the first part of the arena with numbers
 
   options.progress("copies within the device");
   for (const auto& [size, held_out] : sizes(Bytes(4 << 10), largest)) {
@@ -180,7 +180,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
   probe.duplex = duplex(bench, copies, beside, probe.to_device.back().time.p50, probe.to_host.back().time.p50);
 
   options.progress("copies beside matrix products");
-  // The products have the first half of the arena, copies what lies behind.
+  // The products use the first half of the arena, the copies the rest.
   const Bytes moved = std::min({options.beside_copy, largest, Bytes(half.count() / 2)});
   if (bench.prepare(product(options.gemm), 1, half)) return;
   const Address behind = bench.arena() + half.count();

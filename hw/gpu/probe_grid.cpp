@@ -8,8 +8,8 @@ namespace {
 
 using Dims = KernelDims;
 
-// Rows (tokens), outputs, inputs: the layers of transformers of hidden 1024 to 8192, squares, and edges off the tile.
-// Three in a row: the third is held out.
+// Tokens, outputs, inputs: layers of transformers with hidden size 1024 to 8192, squares, and sizes that do not fill
+// tiles. The third of each row is held out.
 constexpr std::array<std::array<std::int64_t, 3>, 33> kProducts{
     {{2048, 4096, 4096},  {2048, 12288, 4096}, {256, 4096, 4096},   //
      {2048, 16384, 4096}, {2048, 4096, 16384}, {3072, 3072, 3072},  //
@@ -45,7 +45,7 @@ class Grid {
  public:
   explicit Grid(bool quick) : quick_(quick) {}
 
-  // Every third shape is held out; `quick` takes every other one, which keeps that share. `most`: of the list.
+  // Every third shape is held out; `quick` takes every other shape, which keeps that share. `most`: shapes of the list.
   template <class List, class Make>
   void add(std::initializer_list<KernelKind> kinds, std::initializer_list<Precision> precisions, const List& list,
            Make&& make, std::size_t most = 1000) {
@@ -70,7 +70,7 @@ class Grid {
 
 }  // namespace
 
-// What matters most comes first: time may run out.
+// In order of importance, because time may run out.
 std::vector<ProbedKernel> kernel_grid(bool quick) {
   using enum KernelKind;
   using enum Precision;
@@ -129,7 +129,7 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
         return Dims{1, r[0], r[1], 2, 1};
       },
       3);
-  // Eight experts, two for each row.
+  // Eight experts, two per row.
   grid.add(
       {route, route_gradient}, {bf16, fp32}, kRows,
       [](auto& r) {
@@ -150,7 +150,7 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
       6);
   grid.add(
       {rotary, rotary_gradient}, {bf16, fp32}, kRows,
-      [](auto& r) {  // queries and keys; the values stay
+      [](auto& r) {  // turns queries and keys, not values
         return Dims{r[0], kPositions, r[1] / kTurned, kTurned, r[1] * 3 / 2};
       },
       6);

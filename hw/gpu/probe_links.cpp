@@ -1,4 +1,4 @@
-// Messages and collectives of a probe: NCCL with one member, and what stands in for links between virtual stages.
+// Messages and collectives of a probe: NCCL with one member, and the copies that are the links of virtual stages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +17,11 @@ constexpr std::int64_t kSmallest = 4 << 10;
 
 }  // namespace
 
-// A call of NCCL costs the host more than a small message costs the device, so what the device takes shows in a recording
-// of several alone.
+// Queuing an NCCL call costs the host more than a small message costs the device, so only a recording of several shows
+// the device's time.
 void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOptions& options, Probe& probe) {
   options.progress("NCCL with one rank");
-  const auto alone =
-      communicators.join(communicators.make_id(), 1, 0, Traffic::collectives, options.patience);
+  const auto alone = communicators.join(communicators.make_id(), 1, 0, Traffic::collectives, options.patience);
   Device& device = bench.device();
   const StreamId stream = bench.stream(0);
   const std::int64_t half = bench.arena_size().count() / 2;
@@ -30,7 +29,7 @@ void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOpti
   bench.prepare({KernelKind::copy, {half / 4}, {}, Precision::fp32}, 1);
   constexpr std::int64_t kNodes = 8;
   const auto recorded = [&](const auto& call) {
-    call();  // what is used first is connected first
+    call();  // NCCL connects at first use
     bench.drain_all();
     device.begin_recording(stream);
     for (std::int64_t i = 0; i < kNodes; ++i) call();
@@ -59,7 +58,7 @@ void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOpti
   if (const auto failure = alone->failure()) throw MachineError(*failure);
 }
 
-// The second rank is another thread with a device of its own, as a second process would be.
+// The second rank is a thread with a device of its own, as a second process would have.
 std::optional<std::string> two_ranks_on_one_gpu(const Platform& platform, Time patience) {
   const auto first = platform.open(0);
   const auto of_first = platform.communicators(*first);
@@ -88,8 +87,8 @@ std::optional<std::string> two_ranks_on_one_gpu(const Platform& platform, Time p
 namespace {
 
 constexpr int kRounds = 13;
-const Time kCall = seconds(8e-6);         // more than the host takes for one
-constexpr std::int64_t kCallsOfStep = 8;  // of a member in a step of a ring (copy_fabric.cpp)
+const Time kCall = seconds(8e-6);         // more than the host takes to queue a call
+constexpr std::int64_t kCallsOfStep = 8;  // per member, in a step of a ring (copy_fabric.cpp)
 
 void probe_messages(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
   Device& device = bench.device();
@@ -143,7 +142,7 @@ void probe_rings(ProbeBench& bench, std::size_t count, const ProbeOptions& optio
       for (int round = 0; round < kRounds; ++round) {
         bench.drain_all();
         fabric.begin_iteration();
-        // Until the host has queued the ring; else a small one would take what the host takes.
+        // Spins until the host has queued the ring; otherwise a small ring would show the host's time.
         device.spin(2 * std::int64_t(count * count) * kCallsOfStep * kCall, bench.stream(0));
         device.record(go, bench.stream(0));
         for (std::size_t part = 1; part < count; ++part) device.wait(bench.stream(part), go);
@@ -161,7 +160,7 @@ void probe_rings(ProbeBench& bench, std::size_t count, const ProbeOptions& optio
 }  // namespace
 
 void probe_virtual_links(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
-  // Numbers all over the arena.
+  // Fills the whole arena with numbers.
   bench.prepare({KernelKind::clear, {bench.arena_size().count() / 4}, {}, Precision::fp32}, 1);
   options.progress("messages between virtual stages");
   probe_messages(bench, options, probe);

@@ -7,13 +7,13 @@
 
 namespace rehearsal::gpu {
 
-// All ranks on GPU 0. The graph and the platform outlive the session. Throws MachineError: no GPU.
+// All ranks on GPU 0. The graph and the platform must outlive the session. Throws MachineError when there is no GPU.
 std::unique_ptr<backend::Session> virtual_stages(const graph::TaskGraph& graph, const Platform& platform);
 
-// One rank on the GPU that its number on this host says; the others are processes of the same job
-// (launch/rank_environment.hpp). All of them at the same time. run() returns the whole timeline at rank 0 of a job that the
-// user started, and an empty one elsewhere: ranks with a parent publish to it. Throws MachineError: too few GPUs,
-// another number of ranks, another graph; a peer that failed (launch::PeerFailed).
+// One rank, on the GPU with its local rank's number; the other ranks are processes of the same job
+// (launch/rank_environment.hpp), and all call this at the same time. run() returns the whole timeline at rank 0 of a
+// job that the user started, and an empty one elsewhere: ranks with a parent publish to it. Throws MachineError when
+// there are too few GPUs, or the number of ranks or their graphs differ; when a peer failed, launch::PeerFailed.
 std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform);
 
 }  // namespace rehearsal::gpu

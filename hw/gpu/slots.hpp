@@ -1,9 +1,9 @@
-// Device memory for the messages of one channel between the copy out of a rank's buffer and the copy into another's:
-// blocks are used in turn, and who gets one waits, on the device, for its last reader.
+// Device memory for messages of one channel in transit, between the copy out of the sender's buffer and the copy into
+// the receiver's. Blocks are reused in turn; a block's next user waits, on the device, for its last reader.
 //
-// That waiting must not close a circle: a rank that waits for a block waits for its peer. So a block is used again
-// `depth` messages later at the earliest (dispatch::message_depth()), and by nobody whose release has not been queued;
-// until then there are more blocks.
+// These waits must not deadlock: a rank that waits for a block waits for its peer. So a block is reused only `depth`
+// messages later (dispatch::message_depth()) and only once its release has been queued; until then more blocks are
+// allocated.
 #pragma once
 #include <deque>
 #include <map>
@@ -16,20 +16,20 @@ class Slots {
  public:
   Slots(Device& device, PoolId pool, std::size_t depth) : device_(device), pool_(pool), depth_(depth) {}
 
-  // Of at least `size` bytes, for what is queued on `user` from now on.
+  // A block of at least `size` bytes, for work queued on `user` from now on.
   Address acquire(Bytes size, StreamId user);
-  // Nothing after what is queued on `last_user` looks at it.
+  // Call when the block's last use has been queued, on `last_user`.
   void release(Address block, StreamId last_user);
-  // Between iterations all streams have met: every block is free, whoever used it last.
+  // All streams have synchronised between iterations: every block is free, whichever stream used it last.
   void begin_iteration();
-  // Gives all blocks back; `stream` comes after everything that used them.
+  // Frees all blocks; `stream` must come after all work that used them.
   void clear(StreamId stream);
 
  private:
   struct Free {
     Address block = nullptr;
-    std::optional<EventId> released;  // nothing: before the iteration
-    std::size_t number = 0;           // of the message that had it, within the iteration
+    std::optional<EventId> released;  // nullopt: before this iteration
+    std::size_t number = 0;           // of the message that used it, within the iteration
   };
   struct Used {
     Bytes size;
@@ -41,7 +41,7 @@ class Slots {
   std::size_t acquired_ = 0;                // in this iteration
   std::map<Bytes, std::deque<Free>> free_;  // by size
   std::map<Address, Used> used_;
-  std::map<Address, EventId> events_;  // one of each block
+  std::map<Address, EventId> events_;  // one per block
 };
 
 }  // namespace rehearsal::gpu

@@ -22,7 +22,7 @@ using backend::Timeline;
 class VirtualStages : public backend::Session {
  public:
   VirtualStages(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
-    platform.devices();  // throws why there is none
+    platform.devices();  // throws the reason when there is none
   }
 
   Timeline run(const RunOptions& options) override {
@@ -36,7 +36,7 @@ class VirtualStages : public backend::Session {
     Crew crew(graph_, ranks, options, *device, fabric, depth);
     auto results = perform(crew, options);
     for (std::size_t r = 0; r < ranks.size(); ++r) results[r].learned = crew.learned(r);
-    if (options.observed) {  // what it trains besides is nobody's
+    if (options.observed) {  // the training result of this iteration is dropped
       Patience patience(*this, crew, options);
       const int next = options.warmup + std::max(options.iterations, 1);
       results.front().learned.devices = {crew.observe(next, [&] { patience.check(); })};
@@ -51,7 +51,7 @@ class VirtualStages : public backend::Session {
   backend::TrainingResult trained() const override { return trained_; }
 
  private:
-  // Of one iteration: throws MachineError when nothing has moved for too long.
+  // Limits the wait for one iteration: throws MachineError when nothing has moved for too long.
   class Patience {
    public:
     Patience(const VirtualStages& session, Crew& crew, const RunOptions& options)

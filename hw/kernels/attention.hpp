@@ -1,13 +1,12 @@
-// Attention after FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1): scores stay in registers and shared memory, a
-// tile at a time, and the softmax is corrected as its largest score grows.
+// Attention after FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1): scores stay in registers and shared memory,
+// one tile at a time, and the softmax is rescaled as the running maximum grows.
 //
-// A row of qkv holds [Q | K | V], heads x depth columns of queries and kv_heads x depth each of keys and values, of
-// which heads / kv_heads neighbouring heads of queries read one; rows are batch x positions; out[T, heads depth];
-// lse[batch, heads, positions] in fp32. T is how qkv and out are stored, all arithmetic is fp32 (tiles.hpp).
-// With a context group the keys and values of each rank lie in a block [rows, 2 kv_heads depth] of their own. A rank
-// looks at one block after the other, and puts what it finds together with what it had (Ring Attention, Liu et al.,
-// arXiv 2310.01889): lse = log(exp(lse) + exp(lse')), o = o exp(lse_before - lse) + o' exp(lse' - lse). Those sums are
-// fp32.
+// A row of qkv holds [Q | K | V]: heads x depth columns of queries, and kv_heads x depth each of keys and values,
+// shared by heads / kv_heads neighbouring query heads; rows are batch x positions; out[T, heads depth]; lse[batch,
+// heads, positions] in fp32. T is the storage type of qkv and out, all arithmetic is fp32 (tiles.hpp). With a context
+// group each rank's keys and values are a separate block [rows, 2 kv_heads depth]. A rank processes one block after
+// another and merges the result into that of the earlier ones (Ring Attention, Liu et al., arXiv 2310.01889): lse =
+// log(exp(lse) + exp(lse')), o = o exp(lse_before - lse) + o' exp(lse' - lse). Those sums are fp32.
 //   s_ij = q_i k_j / sqrt(depth),  lse_i = log sum_j exp(s_ij),  p_ij = exp(s_ij - lse_i),  o_i = sum_j p_ij v_j
 // The code keeps s_ij / ln 2, because a GPU has an instruction for 2^x.
 #pragma once
@@ -26,14 +25,14 @@ struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
   bool causal = true;
   std::int64_t kv_heads = 0;  // divides `heads`
-  bool apart = false;         // keys and values in a block of their own
-  Cut own{}, from{};          // whose the queries are, and whose the keys
+  bool apart = false;         // keys and values are a separate block
+  Cut own{}, from{};          // of the rank that has the queries, and of the rank that has the keys
 
   REHEARSAL_BOTH std::int64_t row() const { return heads * depth; }
   REHEARSAL_BOTH std::int64_t qkv_row() const { return (heads + 2 * kv_heads) * depth; }
   REHEARSAL_BOTH std::int64_t shared_by() const { return heads / kv_heads; }
-  // Where one head of one sequence begins. `sequence_head` = sequence * heads + head, and likewise of kv_heads: those
-  // of keys are counted as sequence * kv_heads + head.
+  // Where one head of one sequence begins. `sequence_head` = sequence * heads + head for queries, and sequence *
+  // kv_heads + head for keys and values.
   REHEARSAL_BOTH std::int64_t out(std::int64_t sequence_head) const {
     return sequence_head / heads * positions * row() + sequence_head % heads * depth;
   }
@@ -45,42 +44,42 @@ struct Heads {
     return kv_head / kv_heads * positions * kv_row() + (apart ? 0 : row()) + kv_head % kv_heads * depth;
   }
   REHEARSAL_BOTH std::int64_t values(std::int64_t kv_head) const { return keys(kv_head) + kv_heads * depth; }
-  // Whose keys a head of queries reads: heads are counted without a gap from sequence to sequence.
+  // The key head that a query head reads; heads are numbered consecutively across sequences.
   REHEARSAL_BOTH std::int64_t kv_of(std::int64_t sequence_head) const { return sequence_head / shared_by(); }
   REHEARSAL_BOTH std::int64_t lse(std::int64_t sequence_head) const { return sequence_head * positions; }
-  // How many keys query i looks at: the first ones. A query beyond the last position, in the last tile, sees what the
-  // last one sees.
+  // Number of keys that query i attends to: the first ones. A query beyond the last position, in the last tile, counts
+  // as the last one.
   REHEARSAL_DEVICE std::int64_t seen(std::int64_t i) const {
     if (!causal) return positions;
     return from.up_to(own.position(i < positions ? i : positions - 1, positions), positions);
   }
-  // The same, but nothing is seen from beyond the last position.
+  // The same, but 0 for a query beyond the last position.
   REHEARSAL_DEVICE std::int64_t within(std::int64_t i) const { return i < positions ? seen(i) : 0; }
 };
 
 inline constexpr float kLog2e = std::numbers::log2e_v<float>, kLn2 = std::numbers::ln2_v<float>;
 
-// A block serves one tile of queries of one head of one sequence. kDepth: depth, rounded up; a multiple of 32. kPart:
-// of what it looks at, one rank's keys, and `out` is a running sum.
+// A block serves one tile of queries of one head of one sequence. kDepth: depth, rounded up to a multiple of 32. kPart:
+// the keys are those of one rank, and `out` is a running sum.
 template <class T, int kDepth, bool kPart = false>
 struct Attention {
   static constexpr int kThreads = kSquare, kTile = 64, kR = kTile / kSide, kColumns = kDepth / kSide;
-  static constexpr int kResident = kDepth <= 128 ? 2 : 1;  // as shared memory has room for (80 KiB at depth 128)
+  static constexpr int kResident = kDepth <= 128 ? 2 : 1;  // limited by shared memory (80 KiB at depth 128)
   struct Shared {
     Tile<kTile, kDepth> queries, other;  // other: keys, then values
     Tile<kTile, kTile> weights;
   };
   Heads shape;
-  const T *qkv, *block;  // block: where keys and values are
+  const T *qkv, *block;  // block: keys and values
   std::conditional_t<kPart, float, T>* out;
   float* lse;
   float scale;  // log2(e) / sqrt(depth)
   bool wide;
-  bool first_part = true;  // nothing has been looked at before
+  bool first_part = true;  // there is no earlier result to merge with
 
   template <class Team>
   REHEARSAL_DEVICE void operator()(Team& team) const {
-    // The last queries of a causal head see the most keys: they go first, so that no long block is left for the end.
+    // The last queries of a causal head attend to the most keys: they go first, so that no long block runs at the end.
     const std::int64_t all_heads = shape.batch * shape.heads, head = team.block() % all_heads;
     const std::int64_t tile = (shape.positions - 1) / kTile - team.block() / all_heads;
     const std::int64_t first = tile * kTile, end = shape.seen(first + kTile - 1), kv = shape.kv_of(head);
@@ -118,7 +117,7 @@ struct Attention {
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
           const float most_yet = Largest{}(largest(thread)[r], most(thread)[r]);
-          // Of another rank's keys a query may see none.
+          // A query may attend to none of another rank's keys.
           const float top = most_yet == -std::numeric_limits<float>::infinity() ? 0 : most_yet;
           const float shrink = exp2f(largest(thread)[r] - top);
           largest(thread)[r] = most_yet;
@@ -162,7 +161,7 @@ struct Attention {
     });
   }
 
-  // Of a head of queries, keys or values that begins `at`; from position `first` on.
+  // Rows of a head of queries, keys or values that begins at `at`, from position `first` on.
   REHEARSAL_DEVICE Rows<T> rows(const T* at, std::int64_t pitch, std::int64_t first) const {
     return {at + first * pitch, pitch, shape.positions - first, shape.depth, wide};
   }
@@ -172,7 +171,7 @@ struct Attention {
                                      PerRow& sum) const {
     constexpr float kNothing = -std::numeric_limits<float>::infinity();
     Local<Team, Floats<kR>> before(team);
-    team.each([&](int thread) {  // all threads of a row read what one of them overwrites
+    team.each([&](int thread) {  // all threads of a row read the value that one of them overwrites
       REHEARSAL_UNROLL
       for (int r = 0; r < kR; ++r) {
         const std::int64_t i = first + thread / kSide + r * kSide;

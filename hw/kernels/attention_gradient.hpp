@@ -1,17 +1,17 @@
-// Gradient of attention after FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1), with p_ij computed again from the
-// log-sum-exp of each row (attention.hpp has the layout and the forward equations):
+// Gradient of attention after FlashAttention-2 (Dao, arXiv 2307.08691, section 3.1); p_ij is recomputed from the
+// log-sum-exp of each row (layout and forward equations: attention.hpp):
 //   D_i = do_i o_i,  dp_ij = do_i v_j,  ds_ij = p_ij (dp_ij - D_i),  dv_j = sum_i p_ij do_i,
 //   dq_i = sum_j ds_ij k_j / sqrt(depth),  dk_j = sum_i ds_ij q_i / sqrt(depth)
-// Two kernels: one goes over tiles of keys and sums over queries, one goes over tiles of queries and sums over keys.
-// Each sum belongs to one block and has a fixed order: no atomics, at the price of computing scores and dp twice (seven
-// products instead of five).
+// Two kernels: one iterates over tiles of keys and sums over queries, the other over tiles of queries and sums over
+// keys. Each sum belongs to one block and has a fixed order: no atomics, at the price of computing scores and dp twice
+// (seven products instead of five).
 #pragma once
 #include "kernels/attention.hpp"
 
 namespace rehearsal::kernels {
 
-// kPart: keys and values are a block of one rank, dq[rows, heads depth] and dkv[rows, 2 kv_heads depth] are sums in
-// fp32 that this adds to.
+// kPart: keys and values are one rank's block; dq[rows, heads depth] and dkv[rows, 2 kv_heads depth] are fp32 sums that
+// the kernel adds to.
 template <class T, int kDepth, bool kPart = false>
 struct AttentionOperands {
   using Gradient = std::conditional_t<kPart, float, T>;
@@ -19,7 +19,7 @@ struct AttentionOperands {
   const T *qkv, *block, *out;
   const float* lse;
   const T* dout;
-  Gradient *dq, *dkv;  // both dqkv where nothing is apart
+  Gradient *dq, *dkv;  // both are dqkv without separate blocks
   float scale;         // log2(e) / sqrt(depth)
   float factor;        // 1 / sqrt(depth)
   bool wide;
@@ -33,7 +33,7 @@ struct AttentionOperands {
     float level[kTile], lse[kTile];  // D_i; log-sum-exp over ln 2
   };
 
-  // Of a head of queries, and of keys or values, that begins `begin`.
+  // Rows of a head of queries, and of keys or values, from position `first` on.
   REHEARSAL_DEVICE Rows<T> queries(std::int64_t head, std::int64_t first) const {
     const std::int64_t pitch = shape.qkv_row();
     return {qkv + shape.queries(head) + first * pitch, pitch, shape.positions - first, shape.depth, wide};
@@ -54,7 +54,7 @@ struct AttentionOperands {
     write<kDepth, kPart>(thread, sums, one, to + first * pitch, pitch, shape.positions - first, shape.depth, wide);
   }
 
-  // Fills what belongs to a tile of queries: Q, dO, D and lse.
+  // Fills the shared data of a tile of queries: Q, dO, D and lse.
   template <class Team>
   REHEARSAL_DEVICE void fill_queries(Team& team, std::int64_t head, std::int64_t first) const {
     constexpr int kEach = kSquare / kTile;  // threads per row of D
@@ -85,8 +85,8 @@ struct AttentionOperands {
   }
 };
 
-// dk and dv of a tile of keys, over all heads of queries that read it. Products are transposed: a thread's rows are
-// keys, its columns queries.
+// dk and dv of a tile of keys, over all query heads that read it. Products are transposed: a thread's rows are keys,
+// its columns queries.
 template <class T, int kDepth, bool kPart = false>
 struct AttentionKeys {
   using Operands = AttentionOperands<T, kDepth, kPart>;
@@ -97,7 +97,7 @@ struct AttentionKeys {
 
   template <class Team>
   REHEARSAL_DEVICE void operator()(Team& team) const {
-    // The first keys of a causal head are seen by the most queries: they go first.
+    // The first keys of a causal head are seen by the most queries, so they go first.
     const std::int64_t all_heads = at.shape.batch * at.shape.kv_heads, kv_head = team.block() % all_heads;
     const std::int64_t first = team.block() / all_heads * kTile;
     const std::int64_t keys = at.shape.keys(kv_head), values = at.shape.values(kv_head);
@@ -111,7 +111,7 @@ struct AttentionKeys {
     const std::int64_t tiles = (at.shape.positions + kTile - 1) / kTile;
     for (std::int64_t step = 0; step < at.shape.shared_by() * tiles; ++step) {
       const std::int64_t head = kv_head * at.shape.shared_by() + step / tiles, query = step % tiles * kTile;
-      if (at.shape.seen(query + kTile - 1) <= first) continue;  // none of these sees any of those
+      if (at.shape.seen(query + kTile - 1) <= first) continue;  // none of these queries sees any of the keys
       at.fill_queries(team, head, query);
       team.each([&](int thread) {
         Sums<kR, kR> p;

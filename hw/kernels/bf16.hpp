@@ -17,7 +17,7 @@ static_assert(sizeof(BFloat16) == 2);
 REHEARSAL_BOTH float widened(float x) { return x; }
 REHEARSAL_BOTH float widened(BFloat16 x) { return from_bf16(x.bits); }
 
-// As T stores it.
+// x as stored in T.
 template <class T>
 REHEARSAL_BOTH T stored(float x) {
   if constexpr (std::is_same_v<T, float>)

@@ -1,6 +1,6 @@
-// Sums over the rows of a matrix: gradients of biases and gains. A block serves kStrip neighbouring columns, with
-// kThreads / kStrip threads per column, each of which takes every n-th row; their sums are added in the order of
-// the threads. In double, added to fp32 results: nothing but the shape decides the order, and it hardly matters.
+// Sums over the rows of a matrix: gradients of biases and gains. A block serves kStrip neighbouring columns with
+// kThreads / kStrip threads per column, each of which takes every n-th row; their sums are added in thread order. In
+// double, added to fp32 results: only the shape decides the order, and it hardly matters.
 #pragma once
 #include <cstdint>
 

@@ -1,8 +1,9 @@
-// How a sequence is cut over the ranks of a context group: which position a row stands at, and which rows a query sees.
-// One place for all that asks: tables of positions, rotary embedding, attention, the synthetic data.
+// How a sequence is split over the ranks of a context group: the position of each row, and the rows that a query sees.
+// Shared by position tables, rotary embedding, attention and the synthetic data.
 //
-// Of c ranks rank i has the i-th of c equal runs of positions; balanced, runs i and 2c - 1 - i of 2c: then all have the
-// same work under a causal mask (Llama 3, arXiv 2407.21783, section 3.3.2). Either way positions ascend with the rows.
+// Of c ranks rank i has the i-th of c equal runs of positions; balanced, it has runs i and 2c - 1 - i of 2c, so that
+// all have equal work under a causal mask (Llama 3, arXiv 2407.21783, section 3.3.2). Positions ascend with rows in
+// both cases.
 #pragma once
 #include <cstdint>
 
@@ -16,13 +17,13 @@ struct Cut {
 
   REHEARSAL_BOTH Cut of(std::int64_t rank) const { return {ranks, rank, balanced}; }
 
-  // Of the i-th of `rows` rows that a rank holds of a sequence; an even number when balanced.
+  // Position of the i-th of `rows` rows that a rank holds of a sequence; balanced needs an even number of rows.
   REHEARSAL_BOTH std::int64_t position(std::int64_t i, std::int64_t rows) const {
     if (!balanced) return index * rows + i;
     const std::int64_t run = rows / 2;
     return i < run ? index * run + i : (2 * ranks - 1 - index) * run + i - run;
   }
-  // How many of its rows stand at positions up to this one.
+  // Number of its rows at positions up to this one.
   REHEARSAL_BOTH std::int64_t up_to(std::int64_t position, std::int64_t rows) const {
     if (!balanced) return within(position + 1 - index * rows, rows);
     const std::int64_t run = rows / 2;
@@ -35,13 +36,13 @@ struct Cut {
   }
 };
 
-// As kernels say it: c = 0 is no cut.
+// By the dims of kernels: c = 0 means that sequences are not split.
 constexpr std::int64_t ranks_of_cut(std::int64_t c) { return c > 0 ? c : 1; }
 constexpr Cut cut_of(std::int64_t c, std::int64_t balanced, std::int64_t index) {
   return {ranks_of_cut(c), c > 0 ? index : 0, balanced != 0};
 }
 
-// The first of the `own` rows that a tensor rank has, where tensor ranks have each their own (ranks > 0).
+// The first of the `own` rows of a tensor rank, when tensor ranks have different rows (ranks > 0).
 constexpr std::int64_t first_of_rows(std::int64_t ranks, std::int64_t own, std::int64_t tensor) {
   return ranks > 0 ? tensor * own : 0;
 }

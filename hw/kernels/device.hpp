@@ -1,8 +1,8 @@
-// What lets one source be compiled by nvcc for a GPU and by any compiler for the host.
+// Lets nvcc compile a source for a GPU and any compiler compile it for the host.
 #pragma once
 
 #if defined(__CUDACC__)
-// A kernel body and all that it calls; everything is inlined, so that the state of a thread stays in registers.
+// For kernel bodies and all functions they call; everything is inlined, to keep the state of a thread in registers.
 #define REHEARSAL_DEVICE __device__ __forceinline__
 #define REHEARSAL_BOTH __host__ __device__ __forceinline__
 #define REHEARSAL_UNROLL _Pragma("unroll")

@@ -1,8 +1,8 @@
-// Kernels that do the same to every element, and those of rows and columns that are no more than that. T is how
-// activations and parameters are stored; arithmetic in fp32. Names and shapes: table of KernelKind (base/kernels.hpp).
+// Elementwise kernels, including those that need only their element's row or column. T is the storage type of
+// activations and parameters; arithmetic in fp32. Names and shapes: table of KernelKind (base/kernels.hpp).
 //
-// Each is a body with at<N>(i): elements i .. i + N - 1, all in one row. What goes over rows may be `wide` only if the
-// length of a row is a multiple of N.
+// Each is a body with at<N>(i): elements i .. i + N - 1, all in one row. A kernel over rows may be `wide` only if the
+// row length is a multiple of N.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -157,7 +157,7 @@ struct SwiGluGradient {
   }
 };
 
-// The middle third of the columns has no bias with Bias::query_value; the entries of the bias lie one after the other.
+// With Bias::query_value the middle third of the columns has no bias; the entries of the bias are contiguous.
 template <class T>
 struct AddBias {
   static constexpr int kAtOnce = kWide<T>;
@@ -194,7 +194,7 @@ struct AddResidual {
   }
 };
 
-// y += the rows of a table of positions. There are `rows` of each sequence.
+// y += the rows of a position table. Each sequence has `rows` rows.
 template <class T>
 struct AddPositions {
   static constexpr int kAtOnce = kWide<T>;
@@ -202,7 +202,7 @@ struct AddPositions {
   T* y;
   std::int64_t rows, columns;
   Cut cut;
-  std::int64_t first;  // number of the first row in the batch
+  std::int64_t first;  // index of the first row in the batch
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
     const std::int64_t row = quotient(i, columns), position = cut.position(remainder(first + row, rows), rows);

@@ -1,6 +1,6 @@
-// Tables of tokens and of positions. The table of tokens has the rows first .. first + slice of the vocabulary; tokens
-// of another rank's slice give rows of 0 and take no gradient. Gradients add the rows of a token in the order of the
-// batch, one after the other, by one thread per column: no atomics, so all replicas get the same bits.
+// Tables of tokens and of positions. The token table has rows first .. first + slice of the vocabulary; tokens of
+// another rank's slice give rows of 0 and get no gradient. The gradient of a token adds its rows in batch order, with
+// one thread per column: no atomics, so all replicas get the same bits.
 #pragma once
 #include <cstdint>
 
@@ -25,9 +25,9 @@ struct Embed {
   }
 };
 
-// dtable[token] += rows of dy. A block serves the places of the batch block, block + blocks, ...; of a token that
-// occurs more than once, the block of the first place adds all rows. Each thread marks the equal ones among kEach
-// tokens of its own in a word of shared memory; all threads then walk over the words.
+// dtable[token] += rows of dy. A block serves the batch positions block, block + blocks, ...; for a token that occurs
+// several times, the block of its first position adds all rows. Each thread marks the matches among kEach tokens in a
+// word of shared memory; then all threads walk over the words.
 template <class T>
 struct EmbedGradient {
   static constexpr int kThreads = 256, kEach = 32;
@@ -51,7 +51,7 @@ struct EmbedGradient {
   }
 
  private:
-  // Returns whether an earlier place has the token; adds the rows of the chunk otherwise.
+  // Returns whether the token occurs at an earlier position; if not, adds the rows of the chunk.
   template <class Team>
   REHEARSAL_DEVICE bool add(Team& team, std::int64_t place, std::int64_t row, std::int64_t chunk) const {
     const std::int32_t token = tokens[place];
@@ -88,15 +88,15 @@ struct EmbedGradient {
   }
 };
 
-// One element of the table of positions over the sequences of the batch: dtable += dy[i], dy[i + rows x columns], ...
+// One element of the position table over all sequences of the batch: dtable += dy[i], dy[i + rows x columns], ...
 template <class T>
 struct PositionsGradient {
   static constexpr int kAtOnce = kWide<T>;
   const T* dy;
   float* dtable;
-  std::int64_t rows, columns, elements;  // of a sequence, and elements of dy
+  std::int64_t rows, columns, elements;  // rows, columns: per sequence; elements: of dy
   Cut cut;
-  std::int64_t first;  // number of the first row of dy in the batch
+  std::int64_t first;  // index of the first row of dy in the batch
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
     const std::int64_t row = quotient(i, columns);

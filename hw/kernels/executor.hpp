@@ -1,4 +1,4 @@
-// Runs the blocks of a kernel (team.hpp) one after the other.
+// Runs the blocks of a kernel (team.hpp) sequentially.
 #pragma once
 #include <memory>
 #include <numeric>
@@ -11,7 +11,7 @@
 
 namespace rehearsal::kernels {
 
-// 0 .. n - 1 in the order that the seed says. Not std::shuffle, whose result no standard lays down.
+// 0 .. n - 1 in an order drawn from the seed. Not std::shuffle, whose result no standard defines.
 template <class Index>
 std::vector<Index> permutation(std::int64_t n, std::uint64_t seed) {
   std::vector<Index> order(static_cast<std::size_t>(n));

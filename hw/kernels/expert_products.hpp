@@ -1,5 +1,5 @@
-// The matrix products of experts as products of linear layers, one for every expert and every rank that sent rows to
-// it: what makes a linear layer's products makes these.
+// The matrix products of experts as products of linear layers, one per expert and rank that sent it rows: the same code
+// computes both.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -38,7 +38,7 @@ void each_expert_product(const Kernel& kernel, const Each& each) {
   }
 }
 
-// The same with calls on what the operands point at.
+// The same with calls, whose operands are pointers.
 template <class Each>
 void each_expert_call(const Call& call, const Each& each) {
   each_expert_product(call.kernel, [&](const Kernel& kernel, const std::array<std::int64_t, 3>& from) {

@@ -1,6 +1,5 @@
-// A layer of experts apart from its matrix products; the equations are in cpu/experts.cpp. Slots are whole numbers of
-// 32 bits, weights and probabilities fp32. No sum depends on who comes first: rows are numbered and added in their
-// order.
+// An expert layer without its matrix products; equations: cpu/experts.cpp. Slots are 32-bit integers, weights and
+// probabilities fp32. No sum depends on thread timing: rows are numbered and added in their order.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -11,8 +10,8 @@
 
 namespace rehearsal::kernels {
 
-// Probabilities, chosen experts and their weights, a row at a time. Leaves dropped(expert) in the place of each slot:
-// the rows of an expert are counted by the pass behind (NumberSlots).
+// Probabilities, chosen experts and their weights, one row at a time. Writes dropped(expert) in the place of each slot:
+// the next pass (NumberSlots) numbers the rows of each expert.
 template <class T>
 struct RouteRows {
   static constexpr int kThreads = 32;
@@ -38,7 +37,7 @@ struct RouteRows {
         sums(thread) = sum;
       });
       const double total = team.sum(sums);
-      // The expert chosen last: the next one has a smaller logit, or an equal one and a higher number.
+      // The last chosen expert: the next one has a smaller logit, or an equal one and a higher index.
       float logit = std::numeric_limits<float>::infinity();
       std::int64_t expert = -1;
       double chosen = 0;
@@ -55,7 +54,7 @@ struct RouteRows {
             place(thread) = found;
           });
           const std::int64_t found = -std::int64_t(team.largest(place));
-          expert = found < E ? found : choice;  // no number is larger than a NaN: the loss shows it
+          expert = found < E ? found : choice;  // no number exceeds a NaN: the loss will show it
           logit = next;
         }
         const float p = float(double(expf(widened(from[expert]) - top)) / total);
@@ -95,15 +94,15 @@ struct RouteRows {
   }
 };
 
-// Rows of an expert get its slots in their order, as long as there are any. A block serves one expert; the threads take
-// runs of choices that follow each other. No block mistakes what another one has written: its slots are not negative.
+// Rows of an expert get its slots in row order until none is left. A block serves one expert; each thread takes a run
+// of consecutive choices. Blocks do not confuse each other's results: assigned slots are not negative.
 struct NumberSlots {
   static constexpr int kThreads = 256;
   struct Shared {
     std::int64_t counts[kThreads];
   };
   std::int32_t* slots;
-  std::int64_t choices, capacity;  // choices: of all rows
+  std::int64_t choices, capacity;  // choices: over all rows
 
   template <class Team>
   REHEARSAL_DEVICE void operator()(Team& team) const {
@@ -126,7 +125,7 @@ struct NumberSlots {
   }
 };
 
-// Element i: of dlogits[rows, experts].
+// Element i is one of dlogits[rows, experts].
 template <class T>
 struct RouteGradient {
   static constexpr int kAtOnce = 1;
@@ -170,7 +169,7 @@ struct Zeros {
   }
 };
 
-// to[slot] = weight x row, without weights the row itself. Element i: of [rows, choices, columns].
+// to[slot] = weight x row, or the row itself without weights. Element i is one of [rows, choices, columns].
 template <class T>
 struct ScatterRows {
   static constexpr int kAtOnce = kWide<T>;
@@ -192,7 +191,7 @@ struct ScatterRows {
   }
 };
 
-// Rows = sum of weight x from[slot] over their choices, in order. Element i: of [rows, columns].
+// Rows = sum of weight x from[slot] over their choices, in order. Element i is one of [rows, columns].
 template <class T>
 struct GatherRows {
   static constexpr int kAtOnce = kWide<T>;
@@ -215,7 +214,7 @@ struct GatherRows {
   }
 };
 
-// dweights = dy back[slot] of every choice; 0 without a slot.
+// dweights = dy back[slot] for every choice; 0 without a slot.
 template <class T>
 struct SlotProducts {
   static constexpr int kThreads = 64;

@@ -19,7 +19,7 @@ Floats32 widen(const void* from, std::int64_t elements) {
   return wide;
 }
 
-// The shape of the product of a linear layer; operands are filled in by its caller.
+// The shape of a linear layer's product; the caller fills in the operands.
 Product shape(const Kernel& kernel) {
   const std::int64_t rows = kernel.dims[0], outputs = kernel.dims[1], inputs = kernel.dims[2];
   switch (kernel.kind) {

@@ -1,7 +1,7 @@
-// Cross-entropy over a vocabulary that is split over the tensor ranks (Megatron-LM, arXiv 1909.08053, section 3): each
-// rank reduces the row of its slice to three numbers, and those are all that is exchanged. Squared error of real rows.
-// logits[T, columns] are those of the columns first .. first + columns of the vocabulary; from `vocabulary` on there is
-// padding, which takes no part.
+// Cross-entropy over a vocabulary that is sharded over the tensor ranks (Megatron-LM, arXiv 1909.08053, section 3):
+// each rank reduces each row of its slice to three numbers, and only those are exchanged. Squared error of real rows.
+// logits[T, columns] are the columns first .. first + columns of the vocabulary; those from `vocabulary` on are padding
+// and ignored.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace rehearsal::kernels {
 
-// What a rank tells of a row: [T, 3] of its part.
+// A rank's summary of a row: part[T, 3].
 enum Entry : std::int64_t { kMost, kSum, kTargetLogit, kEntries };
 
-// A slice of padding alone has kMost = -inf and kSum = 0, which drop out below. A block serves the rows block,
+// A slice of only padding has kMost = -inf and kSum = 0, which have no effect below. A block serves the rows block,
 // block + blocks, ...
 template <class T>
 struct CrossEntropyLocal {
@@ -64,7 +64,7 @@ struct CrossEntropyLocal {
   }
 };
 
-// Of the summands of the loss: lse - logit of the target, and writes lse[T]. parts[ranks, T, 3].
+// Summands of the loss: lse - logit of the target. Also writes lse[T]. parts[ranks, T, 3].
 struct CrossEntropyRows {
   const float* parts;
   float* lse;
@@ -131,7 +131,7 @@ struct SquaredErrors {
   }
 };
 
-// Of squares / (2 total columns).
+// Gradient of squares / (2 total columns).
 template <class T>
 struct SquaredErrorGradient {
   static constexpr int kAtOnce = kWide<T>;

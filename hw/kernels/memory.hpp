@@ -1,6 +1,7 @@
-// Reading and writing memory, N neighbouring elements at a time, as fp32 numbers whatever they are stored as. N > 1 is
-// one access of up to 16 bytes on a GPU (or two); the address must then be a multiple of min(16, N sizeof(T)).
-// Whether operands allow it is found out before the launch (`wide`): they are aligned to their elements, no more.
+// Reads and writes N neighbouring elements of memory at a time, as fp32 numbers whatever their storage type. N > 1 is
+// one access of up to 16 bytes on a GPU (or two); the address must then be a multiple of min(16, N sizeof(T)). Whether
+// the operands allow that is decided before the launch (`wide`): they are only guaranteed to be aligned to their
+// elements.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -18,12 +19,12 @@ struct Floats {
   REHEARSAL_DEVICE const float& operator[](int i) const { return v[i]; }
 };
 
-// Elements of T in 16 bytes.
+// Number of elements of T in 16 bytes.
 template <class T>
 inline constexpr int kWide = int(16 / sizeof(T));
 
 #if !defined(__CUDACC__)
-// The host would read from anywhere; a GPU gives up.
+// The host reads from any address; a GPU fails on a misaligned one.
 template <int kWords>
 void check_alignment(const void* at) {
   constexpr std::uintptr_t kBytes = kWords < 4 ? 4 * kWords : 16;
@@ -118,14 +119,14 @@ REHEARSAL_DEVICE std::int64_t quotient(std::int64_t i, std::int64_t n) {
   return i / n;
 }
 
-// May these be read 16 bytes at a time?
+// Whether these may be read 16 bytes at a time.
 template <class... Pointers>
 bool aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) | ...) & 15) == 0;
 }
 
-// Calls body(width, i) for the elements i = first, first + step, ... below n; with `wide` in runs of kWidth elements,
-// i then being the first of `width` ones. width is a constant of compile time (an integral_constant).
+// Calls body(width, i) for the elements i = first, first + step, ... below n; with `wide` in runs of kWidth elements, i
+// being the first of `width`. width is a compile-time constant (an integral_constant).
 template <int kWidth, class Body>
 REHEARSAL_DEVICE void stride(std::int64_t first, std::int64_t step, std::int64_t n, bool wide, const Body& body) {
   std::int64_t done = 0;

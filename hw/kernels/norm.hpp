@@ -1,6 +1,6 @@
 // Layer normalisation (Ba et al., arXiv 1607.06450): xhat = (x - mean) r, y = gain xhat + bias, with the variance of
 // the row itself and r = 1 / sqrt(variance + epsilon). x, y, dy[rows, columns] and gain, bias are stored as T;
-// stats[rows, 2] = mean and r, dgain and dbias in fp32. Sums run in double: they hardly depend on their order.
+// stats[rows, 2] = mean and r, dgain and dbias in fp32. Sums are in double, so they hardly depend on order.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -62,7 +62,7 @@ struct LayerNorm {
 };
 
 // With h = gain dy:  dx = r (h - avg(h) - xhat avg(h xhat)), because mean and r depend on every entry of the row.
-// Overwrites dy; the gradients of gain and bias (columns.hpp) come before.
+// Overwrites dy, so the gradients of gain and bias (columns.hpp) run first.
 template <class T, int kBlock>
 struct LayerNormGradient {
   static constexpr int kThreads = kBlock;

@@ -14,7 +14,7 @@
 
 namespace rehearsal::kernels {
 
-// theta -= lr g, and clears g. `master` null: what is stored is all there is, and is rounded at every step.
+// theta -= lr g, and clears g. `master` null: the stored parameters are the only copy, rounded at every step.
 template <class T>
 struct Sgd {
   static constexpr int kAtOnce = 4;
@@ -22,7 +22,7 @@ struct Sgd {
   float* gradient;
   T* parameters;
   float* master;
-  const double* squared_norm = nullptr;  // of all gradients, where the step is clipped by it
+  const double* squared_norm = nullptr;  // of all gradients, for clipping by norm
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
     const Floats<N> g = load<N>(gradient + i);
@@ -44,7 +44,7 @@ struct Sgd {
 
 enum class Step : std::uint8_t { take_and_clear, take, undo };
 
-// undo inverts the step that was taken with the same gradient and the same number of steps before.
+// undo inverts the step that was taken with the same gradient and the same number of previous steps.
 template <class T, Step kStep>
 struct AdamW {
   static constexpr int kThreads = 256, kAtOnce = 4;
@@ -78,7 +78,7 @@ struct AdamW {
   REHEARSAL_DEVICE static float correction(float beta, std::int64_t t) {
     return float(1 - std::pow(double(beta), double(t)));
   }
-  // What a step subtracts from a parameter, given the moments after it. 0 where nothing ever had a gradient.
+  // What a step subtracts from a parameter, given the moments after it. 0 for a parameter that never had a gradient.
   REHEARSAL_DEVICE float update(float m_after, float v_after, float correction1, float correction2) const {
     const float denominator = std::sqrt(v_after / correction2) + rates.epsilon;
     const float quotient = rates.learning_rate * (m_after / correction1) / denominator;
@@ -98,7 +98,7 @@ struct AdamW {
       } else {
         x[e] = (x[e] + update(first[e], second[e], correction1, correction2)) / decay;
         first[e] = (first[e] - (1 - b1) * g[e]) / b1;
-        // Rounding may leave a v that was nearly 0 below it, where no square root exists.
+        // Rounding may leave a v near 0 slightly negative, where the square root does not exist.
         const float before = (second[e] - (1 - b2) * g[e] * g[e]) / b2;
         second[e] = before < 0 ? 0 : before;
       }
@@ -109,8 +109,8 @@ struct AdamW {
   }
 };
 
-// One matrix by one block (cpu/optimizer.cpp has the equations): sums of rows and columns, then the norms of the update
-// and of the parameters, then the step. A vector is a matrix of one row, without a moment for that.
+// One matrix per block (equations: cpu/optimizer.cpp): sums of rows and columns, then the norms of the update and of
+// the parameters, then the step. A vector is a matrix of one row without a row moment.
 template <class T>
 struct AdaLomo {
   static constexpr int kThreads = 256;
@@ -119,7 +119,7 @@ struct AdaLomo {
   const std::int64_t* steps;
   float* gradient;
   T* parameters;
-  float *row, *column;  // row null: of a vector
+  float *row, *column;  // row is null for a vector
   std::int64_t rows, columns;
 
   template <class Team>
@@ -172,7 +172,7 @@ struct AdaLomo {
   }
 };
 
-// Summands: squares of the first entries.
+// Summands: squares of the first `elements` entries.
 struct Squares {
   const float* gradient;
   std::int64_t elements;

@@ -1,7 +1,7 @@
-// Which kernels a Call consists of, with how many blocks each: the same on a GPU and on the host. All kinds but the
+// The kernels that a Call consists of, each with its number of blocks: the same on a GPU and on the host. All kinds but
 // matrix products, which a GPU leaves to a library and the host to a function (host.hpp).
 //
-// run(kernel, blocks) is called for each pass, one after the other; a pass sees what those before it wrote.
+// run(kernel, blocks) is called for each pass in order; a pass sees the results of earlier ones.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@
 
 namespace rehearsal::kernels {
 
-// The largest head depth that attention is made for.
+// The largest head depth that attention supports.
 inline constexpr std::int64_t kLargestDepth = 256;
 
 constexpr bool is_product(KernelKind kind) {
@@ -35,7 +35,7 @@ constexpr bool is_product(KernelKind kind) {
 
 constexpr std::int64_t ceil_of(std::int64_t n, std::int64_t parts) { return (n + parts - 1) / parts; }
 
-// T is how activations and parameters are stored.
+// T is the storage type of activations and parameters.
 template <class T, class Run>
 class Passes {
  public:
@@ -50,8 +50,9 @@ class Passes {
       case KernelKind::embed:
         return all(Embed<T>{call_.tokens, x<T>(0), x<T>(1), b, call_.tensor * c, c}, elements, wide<T>(b, {0, 1}));
       case KernelKind::add_positions:
-        return all(AddPositions<T>{x<T>(0), x<T>(1), c, b, cut_of(d, e, call_.context), first_of_rows(f, a, call_.tensor)}, elements,
-                   wide<T>(b, {0, 1}));
+        return all(
+            AddPositions<T>{x<T>(0), x<T>(1), c, b, cut_of(d, e, call_.context), first_of_rows(f, a, call_.tensor)},
+            elements, wide<T>(b, {0, 1}));
       case KernelKind::layer_norm:
         return b <= kNarrow ? layer_norm<64>() : layer_norm<256>();
       case KernelKind::add_bias: {
@@ -180,16 +181,16 @@ class Passes {
   }
 
  private:
-  // Rows of up to so many columns are served by a small block, of which many fit on a multiprocessor.
+  // Rows of up to this many columns are served by small blocks, of which many fit on an SM.
   static constexpr std::int64_t kNarrow = 1024;
-  // Blocks per multiprocessor of kernels that stride over the grid: 2048 threads of 256 fill one.
+  // Blocks per SM of kernels that stride over the grid: 8 of 256 threads fill its 2048.
   static constexpr std::int64_t kBlocksEach = 8;
 
   template <class X>
   X* x(std::size_t operand) const {
     return static_cast<X*>(call_.operands[operand]);
   }
-  // Operands may be taken 16 bytes at a time, when runs of them may be as long as `columns` (0: any).
+  // Whether operands may be read 16 bytes at a time, in runs of up to `columns` elements (0: any length).
   template <class X>
   bool wide(std::int64_t columns, std::initializer_list<std::size_t> operands) const {
     return columns % kWide<X> == 0 &&
@@ -207,14 +208,14 @@ class Passes {
     const std::int64_t each = Kernel::kThreads * (wide ? Body::kAtOnce : 1);
     pass(Kernel{body, elements, wide}, at_most(ceil_of(elements, each)));
   }
-  // A block for each row, as long as there is room; small blocks leave room for more.
+  // One block per row, up to a limit; small blocks allow more.
   template <class Kernel>
   void rows(const Kernel& kernel, std::int64_t rows) {
     pass(kernel, std::min(rows, kBlocksEach * multiprocessors_ * std::max<std::int64_t>(1, 256 / Kernel::kThreads)));
   }
 
-  // A strip as narrow as keeps the multiprocessors of a large GPU busy, by the shape alone (the order of the sums hangs
-  // on it); no narrower than 8 columns, which are one sector of fp32.
+  // Strips as narrow as keeps the SMs of a large GPU busy, by shape alone (it determines the order of the sums); at
+  // least 8 columns, which are one memory sector of fp32.
   template <class Body>
   void columns(const Body& body) {
     const std::int64_t height = call_.kernel.dims[0];
@@ -226,10 +227,10 @@ class Passes {
       pass(ColumnSums<Body, 8>{body, height}, ceil_of(body.columns, 8));
   }
 
-  // Blocks by the number of elements alone: it determines the order of summation.
+  // The number of blocks depends only on the number of elements: it determines the order of summation.
   template <class Body>
   void sum(const Body& body, std::int64_t elements, double divisor, void* total) {
-    constexpr std::int64_t kEach = 8;  // elements for a thread, at least
+    constexpr std::int64_t kEach = 8;  // minimum number of elements per thread
     const std::int64_t blocks = std::min(kScratch, ceil_of(elements, GridSum<Body>::kThreads * kEach));
     pass(GridSum<Body>{body, call_.scratch}, blocks);
     if (total && blocks > 0) pass(AddParts{call_.scratch, blocks, divisor, total}, 1);
@@ -243,7 +244,7 @@ class Passes {
   struct Gap {
     std::int64_t from, length;
   };
-  // A third of the columns is a multiple of a power of 2 when they are.
+  // A third of the columns is a multiple of a power of 2 if the columns are.
   static Gap without_bias(std::int64_t columns, std::int64_t which) {
     if (static_cast<Bias>(which) == Bias::whole) return {columns, 0};
     INVARIANT(columns % 3 == 0, "query, key and value have the same width");
@@ -292,7 +293,7 @@ class Passes {
   float root() const { return float(1 / std::sqrt(double(call_.kernel.dims[3]))); }
   float scale() const { return float(double(kLog2e) / std::sqrt(double(call_.kernel.dims[3]))); }
 
-  // Calls with_depth(integral_constant) for the depth that the heads are rounded up to.
+  // Calls with_depth(integral_constant) with the head depth rounded up to a supported one.
   template <class With>
   void by_depth(const With& with_depth) {
     const Heads shape = heads();
@@ -332,7 +333,7 @@ class Passes {
     });
   }
 
-  // Heads of queries, and of the keys of one block.
+  // The heads of the queries, with the keys of one block.
   static Heads with(Heads shape, const RingStep& step) {
     shape.apart = true, shape.own = step.own, shape.from = step.from;
     return shape;
@@ -374,7 +375,7 @@ class Passes {
     });
   }
 
-  // `elements` of the side that is taken in order.
+  // `elements`: of the side that is accessed in order.
   template <class From, class To, class Where>
   void gather(const Where& where, std::int64_t elements) {
     all(GatherElements<Where, From, To>{where, x<From>(0), x<To>(1)}, elements, in_runs<From, To>(where.run()));
@@ -388,7 +389,7 @@ class Passes {
     return run % kWide<To> == 0 && aligned(x<From>(0), x<To>(1));
   }
 
-  // First of the e elements that an optimizer works on.
+  // Index of the first of the e elements that an optimizer updates.
   std::int64_t first(std::int64_t flat) const {
     return static_cast<Flat>(flat) == Flat::part ? call_.data * call_.kernel.dims[0] : 0;
   }

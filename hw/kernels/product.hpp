@@ -1,10 +1,10 @@
-// A matrix product on the host: what is handed to whoever makes them (our own, a BLAS).
+// A matrix product on the host, as passed to an implementation (our own, a BLAS).
 #pragma once
 #include <cstdint>
 
 namespace rehearsal::kernels {
 
-// Row major, without gaps: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] when transposed_b, a as [k,m] when
+// Row major without padding: c[m,n] (+)= a[m,k] b[k,n]; b is stored as [n,k] if transposed_b, a as [k,m] if
 // transposed_a.
 struct Product {
   std::int64_t m, n, k;

@@ -1,5 +1,5 @@
-// Where elements go when rows or columns change places: one of two buffers is read or written in order, the other one
-// at Where::at(i). Runs of Where::run() elements stay together. Shared by the host's kernels and a GPU's.
+// Index maps for moving rows or columns: one of two buffers is accessed in order, the other one at Where::at(i). Runs
+// of Where::run() elements stay contiguous. Shared by the kernels of the host and of a GPU.
 #pragma once
 #include <cstdint>
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace rehearsal::kernels {
 
-// Columns first .. first + length of rows of `columns`.
+// Columns first .. first + length of rows with `columns` columns.
 struct SomeColumns {
   std::int64_t columns = 0, first = 0, length = 0;
   std::int64_t run() const { return std::gcd(length, std::gcd(columns, first)); }
@@ -19,7 +19,7 @@ struct SomeColumns {
   }
 };
 
-// A block [rows, (n + 2 m) / parts] for every part: it has a share of each of the three runs of columns [n | m | m].
+// One block [rows, (n + 2 m) / parts] per part, with a share of each of the three runs of columns [n | m | m].
 struct ColumnBlocks {
   std::int64_t rows = 0, parts = 1, n = 0, m = 0;
   std::int64_t run() const { return std::gcd(n / parts, m / parts); }
@@ -33,7 +33,7 @@ struct ColumnBlocks {
   }
 };
 
-// A block [batch, rows, columns] for every context rank, against sequences that are whole.
+// One block [batch, rows, columns] per context rank, mapped to whole sequences.
 struct RowBlocks {
   std::int64_t batch = 0, rows = 0, columns = 0;
   Cut cut;  // of any rank

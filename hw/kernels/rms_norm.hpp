@@ -48,7 +48,8 @@ struct RmsNorm {
   }
 };
 
-// With h = gain dy:  dx = r (h - xhat avg(h xhat)). Overwrites dy; the gradient of the gain (columns.hpp) comes before.
+// With h = gain dy:  dx = r (h - xhat avg(h xhat)). Overwrites dy, so the gradient of the gain (columns.hpp) runs
+// first.
 template <class T, int kBlock>
 struct RmsNormGradient {
   static constexpr int kThreads = kBlock;

@@ -9,16 +9,16 @@
 
 namespace rehearsal::kernels {
 
-inline constexpr double kLog2RotaryBase = 13.287712379549449;  // of 10000
+inline constexpr double kLog2RotaryBase = 13.287712379549449;  // log2 of 10000
 
 // Rotary position embedding (Su et al., arXiv 2104.09864, section 3.2): columns i and i + half of each of the first
-// `heads` heads of a row are turned by the angle position 10000^(-i/half), or back. Element i is a pair, counted over
-// rows, heads and half a head. The angle is in double: at position 10^5 one in fp32 would be 0.004 off.
+// `heads` heads of a row are rotated by the angle position 10000^(-i/half), or back. Element i is a pair, counted over
+// rows, heads and half a head. The angle is in double: in fp32 it would be 0.004 off at position 10^5.
 template <class T>
 struct Rotary {
   static constexpr int kAtOnce = kWide<T>;
   T* rows;
-  std::int64_t positions, heads, half, columns;  // positions: rows of each sequence
+  std::int64_t positions, heads, half, columns;  // positions: rows per sequence
   Cut cut;
   bool back;
   template <int N>

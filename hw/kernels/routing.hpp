@@ -1,5 +1,5 @@
-// Which slot a row has at an expert: how slots are stored, and what forced routings choose. Shared by every room that
-// performs kernels.
+// Which slot a row has at an expert: how slots are stored, and what forced routings choose. Shared by all rooms that
+// perform kernels.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace rehearsal::kernels {
 
-// What route and its gradient go by.
+// Parameters of `route` and its gradient.
 struct Gating {
   std::int64_t rows = 0, experts = 0, choices = 0, capacity = 0;
   bool renormalised = false;
@@ -20,14 +20,14 @@ inline Gating gating(const Kernel& kernel) {
   return {rows, experts, choices, capacity, renormalised != 0, static_cast<Routing>(routing)};
 }
 
-// In place of a slot for a row beyond the capacity of its expert, whose number the gradient still needs.
+// Stored instead of a slot for a row beyond its expert's capacity: the gradient still needs the expert's index.
 REHEARSAL_BOTH std::int64_t dropped(std::int64_t expert) { return -1 - expert; }
 REHEARSAL_BOTH std::int64_t expert_of(std::int64_t slot, std::int64_t capacity) {
   return slot < 0 ? -1 - slot : slot / capacity;
 }
 
-// The expert that a routing other than by logits gives to a row as its `choice`-th one of `choices`: in turn, so that
-// all get as many rows, or the first ones to every row.
+// The `choice`-th of `choices` experts of a row when logits do not decide: round-robin, so that all experts get equally
+// many rows, or the first experts for every row.
 REHEARSAL_BOTH std::int64_t forced_expert(Routing routing, std::int64_t row, std::int64_t choice, std::int64_t choices,
                                           std::int64_t experts) {
   return routing == Routing::balanced ? (row * choices + choice) % experts : choice;

@@ -1,4 +1,4 @@
-// The steps of attention around a ring of context ranks: one of them, or all over the gathered blocks.
+// The steps of attention around a ring of context ranks: one step, or all of them over gathered blocks.
 #pragma once
 #include <cstdint>
 
@@ -8,9 +8,9 @@
 namespace rehearsal::kernels {
 
 struct RingStep {
-  Cut own, from;           // whose the queries are, and whose the keys
+  Cut own, from;           // of the rank that has the queries, and of the rank that has the keys
   std::int64_t block = 0;  // first element of the block
-  bool first = false;      // begins the sums
+  bool first = false;      // whether this step starts the sums
 };
 
 // dims of the kernel: b heads s d Mask kv c step.

@@ -1,5 +1,5 @@
-// Sums of a whole grid in two passes: each block leaves its part in Call::scratch, then one block adds the parts. All
-// in double and in an order that the number of elements alone decides, so replicas agree whatever GPU they run on.
+// Grid-wide sums in two passes: each block writes its part to Call::scratch, then one block adds the parts. In double
+// and in an order that depends only on the number of elements, so replicas agree on any GPU.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct GridSum {
   }
 };
 
-// A double in a buffer of floats, whose address may be an odd multiple of 4.
+// Adds to a double stored in a buffer of floats, whose address may be an odd multiple of 4.
 REHEARSAL_DEVICE void add_to(void* number, double more) {
   auto* words = static_cast<std::uint32_t*>(number);
   const double sum = std::bit_cast<double>(std::uint64_t(words[1]) << 32 | words[0]) + more;

@@ -1,4 +1,4 @@
-// A block of threads on the host, and what a kernel may ask of any block.
+// A block of threads on the host, and the interface that kernels use of any block.
 //
 // A kernel is a struct of plain data with
 //   static constexpr int kThreads;                     threads of a block, a multiple of 32
@@ -12,15 +12,14 @@
 //   team.sum(x), team.largest(x)     over the block; all threads get the same
 //   team.template sum_of<G>(x), largest_of<G>(x)       over each G neighbouring threads (G = 2, 4, .., 32); in place
 //   team.shared, team.block(), team.blocks()
-// Between phases stands code that is the same for all threads of the block (loops over tiles, say).
+// Code between phases is the same for all threads of the block (loops over tiles, say).
 //
 // Why: a GPU (cuda/device_team.cuh) runs a phase as body(threadIdx.x), keeps a Local in registers and reduces with
-// shuffles; the host runs it as a loop over threads and keeps a Local as an array. So one source serves both, and an
-// error of indices, of arithmetic or a missing barrier shows where there is no GPU. For that the host can be told to
-// fill shared memory and locals with NaN before use, and to run the threads of a phase and the blocks of a grid in
-// another order: neither may change a bit. Reductions add in the same order on both: in a warp x[t] + x[t xor 16], then
-// 8, 4, 2, 1; then the warps one after the other. What the host cannot show is the memory model of a GPU, and what its
-// compiler makes of a sum of products (fused or not).
+// shuffles; the host runs it as a loop over threads and keeps a Local as an array. So one source serves both, and index
+// errors, arithmetic errors and missing barriers show without a GPU. For that the host can fill shared memory and
+// locals with NaN before use, and reorder the threads of a phase and the blocks of a grid: neither may change a bit.
+// Reductions add in the same order on both: in a warp x[t] + x[t xor 16], then 8, 4, 2, 1; then the warps in order. The
+// host cannot show the memory model of a GPU, nor whether its compiler fuses a product and a sum.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -41,7 +40,7 @@ using Local = typename Team::template LocalOf<X>;
 
 inline constexpr int kWarp = 32;
 
-struct Nothing {};  // Shared of kernels that share nothing
+struct Nothing {};  // Shared of kernels without shared memory
 
 struct Sum {
   template <class X>
@@ -49,7 +48,7 @@ struct Sum {
     return a + b;
   }
 };
-// A NaN is kept, on whichever side it is: a step that went wrong shall show.
+// Keeps a NaN from either side, so that a failed step shows.
 struct Largest {
   template <class X>
   REHEARSAL_DEVICE X operator()(X a, X b) const {
@@ -59,10 +58,10 @@ struct Largest {
 
 #if !defined(__CUDACC__)
 
-// Fills what a block has not written with NaN (all bits set, in any of our formats).
+// Fills memory that a block has not written yet with NaN (all bits set, in any of our formats).
 inline void poison(void* memory, std::size_t size) { std::memset(memory, 0xff, size); }
 
-// One block on the host. `order`: the threads in the order in which each phase runs them.
+// One block on the host. `order`: the order in which each phase runs the threads.
 template <class Kernel>
 class HostTeam {
  public:

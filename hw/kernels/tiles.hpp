@@ -1,8 +1,8 @@
-// Tiles of matrices in shared memory and products of them in registers, by a block of 16 x 16 threads. Thread t stands
-// at row t / 16 and column t % 16 of the square and holds the entries (row + 16 r, column + 16 c) of a product: each
-// number that it reads from shared memory serves several sums, which is what makes the arithmetic, rather than shared
-// memory, the limit. fp32 on the ordinary cores, no tensor cores: exact enough for both precisions, and one source
-// for both; tensor cores would be several times faster in bf16.
+// Matrix tiles in shared memory and their products in registers, by a block of 16 x 16 threads. Thread t has row t / 16
+// and column t % 16 of the square and holds the entries (row + 16 r, column + 16 c) of a product: each number that it
+// reads from shared memory serves several sums, so arithmetic, not shared memory, is the bottleneck. fp32 on the
+// ordinary cores, no tensor cores: exact enough for both precisions, and one source for both; tensor cores would be
+// several times faster in bf16.
 #pragma once
 #include <cstdint>
 
@@ -12,8 +12,8 @@ namespace rehearsal::kernels {
 
 inline constexpr int kSide = 16, kSquare = kSide * kSide;
 
-// Rows are 4 floats longer than what they hold: eight threads that read 16 bytes of eight neighbouring rows then meet
-// all 32 banks (columns are a multiple of 32).
+// Rows are padded by 4 floats: eight threads that read 16 bytes of eight neighbouring rows then hit all 32 banks
+// (columns are a multiple of 32).
 template <int kRowCount, int kColumnCount>
 struct alignas(16) Tile {
   static constexpr int kRows = kRowCount, kColumns = kColumnCount, kPitch = kColumns + 4;
@@ -22,7 +22,7 @@ struct alignas(16) Tile {
   REHEARSAL_DEVICE const float* row(int i) const { return at + i * kPitch; }
 };
 
-// What a thread holds of a product.
+// One thread's part of a product.
 template <int kRows, int kColumns>
 struct Sums {
   float v[kRows][kColumns];
@@ -35,7 +35,7 @@ struct Sums {
   }
 };
 
-// Rows of T in memory, `pitch` apart; those from `rows` on and columns from `depth` on read as 0.
+// Rows of T in memory, `pitch` apart; rows from `rows` on and columns from `depth` on read as 0.
 template <class T>
 struct Rows {
   const T* first;
@@ -90,8 +90,8 @@ REHEARSAL_DEVICE void rows_times_rows(int thread, const A& a, const B& b,
   }
 }
 
-// Columns of a product with rows of kDepth entries are dealt to threads in runs of kRun, 16 runs side by side:
-// entry c of a thread stands in column_of<kDepth>(thread, c).
+// The columns of a product with rows of kDepth entries are distributed to threads in runs of kRun, 16 runs side by
+// side: entry c of a thread is column column_of<kDepth>(thread, c).
 template <int kDepth>
 inline constexpr int kRun = kDepth / kSide >= 4 ? 4 : kDepth / kSide;
 template <int kDepth>
@@ -100,7 +100,7 @@ REHEARSAL_DEVICE int column_of(int thread, int c) {
   return c / kN * kN * kSide + thread % kSide * kN + c % kN;
 }
 
-// sums += a b: rows as above, columns as dealt.
+// sums += a b: rows as above, columns distributed as above.
 template <class A, class B>
 REHEARSAL_DEVICE void add_rows_times(int thread, const A& a, const B& b,
                                      Sums<A::kRows / kSide, B::kColumns / kSide>& sums) {
@@ -129,8 +129,7 @@ REHEARSAL_DEVICE void add_rows_times(int thread, const A& a, const B& b,
   }
 }
 
-// Writes rows of sums times factor[r] to memory (kAdd: adds them to what is there): the rows below `rows`, the columns
-// below `depth`.
+// Writes rows of sums times factor[r] to memory (kAdd: adds to it): rows below `rows`, columns below `depth`.
 template <int kDepth, bool kAdd = false, class T, int kR>
 REHEARSAL_DEVICE void write(int thread, const Sums<kR, kDepth / kSide>& sums, const Floats<kR>& factor, T* to,
                             std::int64_t pitch, std::int64_t rows, std::int64_t depth, bool wide) {

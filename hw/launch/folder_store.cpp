@@ -17,15 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Ranks that agree on a common start look often; who waits for long does not.
+// Polling is fast at first, for ranks that agree on a common start, and slow in a long wait.
 const Time kFirstLook = seconds(0.2e-3), kEagerLook = seconds(1e-3), kSlowestLook = seconds(20e-3);
 const Time kEager = seconds(10);
-// A look for a failure asks the file system, which may be far away.
+// Checking for a failure accesses the file system, which may be remote.
 const Time kBetweenLooksForFailure = seconds(50e-3);
 const Time kLeave = seconds(5);
 constexpr const char* kFailed = "first.failure";
 
-// Key to file name: what is no letter, digit, '-' or '_' becomes %XX, so names differ where keys do.
+// Key to file name: all characters but letters, digits, '-' and '_' become %XX, so different keys have different names.
 std::string file_name(const std::string& key) {
   std::string name;
   for (const char c : key) {
@@ -56,8 +56,7 @@ class FolderStore : public Store {
     ::close(file);
   }
 
-  // Rank 0 goes last and leaves nothing behind, unless something went wrong: then a trace is better than a clean
-  // folder.
+  // Rank 0 leaves last and removes the folder, unless something failed: then its files help to find the cause.
   ~FolderStore() override {
     try {
       write_whole(gone(rank()), "");
@@ -73,7 +72,7 @@ class FolderStore : public Store {
       }
       if (failed() || gave_up_) return;
       fs::remove_all(folder_);
-    } catch (...) {  // files that stay behind do no harm
+    } catch (...) {  // remaining files do no harm
     }
   }
 
@@ -82,9 +81,9 @@ class FolderStore : public Store {
     try {
       const fs::path mine = folder_ / fmt::format("{}.failure", rank());
       write_whole(mine, fmt::format("{} {}", rank(), message));
-      std::error_code taken;  // by an earlier failure, which is the one that counts
+      std::error_code taken;  // set by an earlier failure, which is the one reported
       fs::create_hard_link(mine, folder_ / kFailed, taken);
-    } catch (...) {  // the folder is gone: nobody is left to be told
+    } catch (...) {  // the folder is gone, so no rank is left to be told
     }
   }
 
@@ -131,7 +130,7 @@ class FolderStore : public Store {
     std::error_code unknown;
     return fs::exists(file, unknown);
   }
-  // A dot is in no file name of a key.
+  // File names of keys contain no dot, so these cannot collide with them.
   fs::path here(std::size_t rank) const { return folder_ / fmt::format("{}.here", rank); }
   fs::path gone(std::size_t rank) const { return folder_ / fmt::format("{}.gone", rank); }
 

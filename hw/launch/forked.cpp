@@ -13,14 +13,14 @@
 namespace rehearsal::launch {
 namespace {
 
-// For the other ranks, once one has given up: they often have the same to say.
+// Grace time for the other ranks once one has given up: they often have the same to report.
 const Time kLastWords = seconds(0.5);
 
 ChildEnvironment environment(const Start& start, std::size_t rank) {
   ChildEnvironment e(start);
   e.set(kRankVariable, std::to_string(rank));
   e.set(kStoreVariable, start.folder.path() / "store");
-  // For libraries, which know these; ours outweigh them.
+  // For libraries that read these; our own variables take precedence.
   e.set("RANK", std::to_string(rank)), e.set("LOCAL_RANK", std::to_string(rank));
   e.set("WORLD_SIZE", std::to_string(start.ranks)), e.set("LOCAL_WORLD_SIZE", std::to_string(start.ranks));
   return e;
@@ -90,8 +90,8 @@ class Forked : public Launcher {
     return ranks_[rank]->ended() && (ranks_[rank]->status() != 0 || !folder_.has(rank, Leaf::result));
   }
 
-  // Of the ranks that have failed by now, the one that did so on its own account. The others learn of it through the
-  // store and give up too, some of them before we look.
+  // Of the ranks that have failed so far, the one that failed by itself. The others learn of it through the store and
+  // give up too, some of them before this process looks.
   std::size_t blamed() {
     auto innocence = [&](std::size_t rank) {
       if (!failed(rank)) return 3;
@@ -110,7 +110,7 @@ class Forked : public Launcher {
   std::vector<std::unique_ptr<Process>> ranks_;
   std::vector<Process*> all_;
   std::optional<std::size_t> first_;
-  Time end_at_;  // of the others
+  Time end_at_;  // deadline of the other ranks
   bool ending_ = false;
 };
 

@@ -15,7 +15,7 @@
 namespace rehearsal::launch {
 namespace {
 
-// A fiftieth of a second of two system calls: invisible beside what is measured.
+// Two system calls every fiftieth of a second: negligible beside what is measured.
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kPatienceWithoutParent = 10;
 constexpr int kMachine = 3;
@@ -31,7 +31,7 @@ Heartbeat::Heartbeat(Launchers launchers) {
     (*board_)[rank_].pid = static_cast<std::int32_t>(getpid());
     (*board_)[rank_].state = Slot::present;
   }
-  // A shell that starts ranks by hand may go away before they end.
+  // A shell that starts ranks by hand may exit before they end.
   const bool parent_stays = mine && mine->launcher != "by hand";
   thread_ = std::thread([this, parent_stays] { watch(parent_stays); });
 }
@@ -75,7 +75,7 @@ void Heartbeat::watch(bool parent_stays) {
   std::optional<dispatch::Watchdog> watchdog;
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kLook, [this] { return leave_; })) {
-    // The launcher died without taking its ranks along: nobody will ask for this one's work.
+    // The launcher died without ending its ranks: this rank's result is not wanted any more.
     if (parent_stays && getppid() != parent) _exit(kMachine);
     if (!progress_) {
       watched = nullptr;

@@ -1,5 +1,5 @@
-// The rank's side: who this process is, and a thread that keeps it honest: it shows the parent how far the rank is,
-// ends the process when the parent is gone, and where nobody watches from outside gives up itself.
+// The rank's side of supervision: its identity, and a thread that shows its progress to the parent, ends the process
+// when the parent is gone, and gives up by itself when nothing watches from outside.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -18,18 +18,18 @@ namespace rehearsal::launch {
 
 class Heartbeat {
  public:
-  // Shows the parent that this rank has started. `launchers`: those that may have started it instead.
+  // Tells the parent that this rank has started. `launchers`: those that may have started it if there is no parent.
   explicit Heartbeat(Launchers launchers = Launchers::mpi);
   ~Heartbeat();  // joins the thread
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  // From now on `progress` is shown, until end(). Without a parent a rank cannot see whether others compute, so it
-  // gives up only when nothing has moved for ten times `timeout`: then `stop` becomes true.
+  // Shows `progress` to the parent until end(). A rank without a parent cannot see whether others compute, so it gives
+  // up only after ten times `timeout` without progress: then `stop` becomes true.
   void begin(const dispatch::Progress& progress, Time timeout, std::atomic<bool>& stop);
   void end();
 
-  // To the parent; nothing without one. The result counts as the end of this rank's work.
+  // Sends the result to the parent, if there is one. A result marks the end of this rank's work.
   void publish(std::string_view result);
   void report(std::exception_ptr error) noexcept;
 
@@ -40,7 +40,7 @@ class Heartbeat {
   std::size_t rank_ = 0;
   std::optional<RunFolder> folder_;  // of the parent
   std::unique_ptr<Board> board_;
-  std::mutex mutex_;  // what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool leave_ = false;
   const dispatch::Progress* progress_ = nullptr;

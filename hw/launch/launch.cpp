@@ -63,7 +63,7 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
 
 using InProcesses = std::function<bool(std::size_t ranks)>;
 
-// The module's backend, performed by processes of its own where `in_processes` wants them.
+// The module's backend, performed by separate processes if `in_processes` says so.
 class Launched : public backend::Backend {
  public:
   Launched(std::unique_ptr<Backend> module, Starter starter, std::vector<std::string> arguments,

@@ -1,5 +1,5 @@
-// How the processes of a job come to be, and what is known of one that died. The supervisor (launch/supervise.hpp)
-// knows no more of mpirun than this.
+// How the processes of a job are started, and what is known when one died. All that the supervisor
+// (launch/supervise.hpp) knows of mpirun.
 #pragma once
 #include <memory>
 #include <optional>
@@ -15,20 +15,20 @@ class Launcher {
  public:
   virtual ~Launcher() = default;  // ends all ranks
   virtual std::string name() const = 0;
-  // Until something happens, at most `patience`.
+  // Waits for an event, at most `patience`.
   virtual void wait(Time patience) = 0;
-  // All ranks have ended. One that ended badly takes the others along.
+  // Whether all ranks have ended. A rank that fails ends the others too.
   virtual bool ended() = 0;
   virtual void end() = 0;
-  // Once ended: the rank that died first and how, in one sentence; nothing when no rank is to blame.
+  // Once ended: which rank died first and how, in one sentence; nothing when no rank is to blame.
   virtual std::optional<std::string> who_died() = 0;
   // Once ended: the launcher's own failure in one sentence.
   virtual std::optional<std::string> failure() = 0;
-  // The last of what ranks and launcher wrote to stderr, as the end of a sentence; empty when they wrote nothing.
+  // The end of what ranks and launcher wrote to stderr, as the end of a sentence; empty when there was nothing.
   virtual std::string said() = 0;
 };
 
-// What all of them need. Borrowed: outlives the launcher.
+// What every launcher needs. References must outlive the launcher.
 struct Start {
   std::size_t ranks;
   const std::vector<std::string>& arguments;  // of this program
@@ -39,17 +39,17 @@ struct Start {
 std::unique_ptr<Launcher> start_with_mpirun(const Start& start);
 std::unique_ptr<Launcher> start_by_fork(const Start& start);
 
-// The one this program was built with, or the first on the path. Throws MachineError when there is none.
+// Path of the mpirun that this program was built with, or the first in PATH. Throws MachineError when there is none.
 std::string find_mpirun();
 
 // --- for launchers -------------------------------------------------------------------------------------------------
 
-// That of this process, to be handed to a child.
+// The environment of this process, to be passed to a child.
 class ChildEnvironment {
  public:
-  explicit ChildEnvironment(const Start& start);  // with the variables of launch/rank_environment.hpp that all ranks share
+  explicit ChildEnvironment(const Start& start);  // with the variables of rank_environment.hpp that all ranks share
   void set(const std::string& name, const std::string& value);
-  void suggest(const std::string& name, const std::string& value);  // leaves what the user has set
+  void suggest(const std::string& name, const std::string& value);  // does not overwrite what the user has set
   const std::vector<std::string>& entries() const { return entries_; }
 
  private:
@@ -59,7 +59,7 @@ class ChildEnvironment {
 // The path of this program.
 std::string this_program();
 
-// "; it said:" and the end of it.
+// "; it said:" followed by the end of it.
 std::string quoted(const std::string& said);
 
 }  // namespace rehearsal::launch

@@ -17,7 +17,7 @@ unsigned cores() {
   return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// Tried on a child that holds the same page at the same address. The child lets everyone read it, as MPI libraries do.
+// Tested on a child with the same page at the same address. The child permits all readers, as MPI libraries do.
 bool single_copy_works() {
   volatile int word = 42;
   int copy = 0;

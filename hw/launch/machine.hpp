@@ -1,4 +1,4 @@
-// What this machine lets processes do.
+// What this machine permits processes to do.
 #pragma once
 
 namespace rehearsal::launch {
@@ -6,8 +6,8 @@ namespace rehearsal::launch {
 // Cores that this process may use.
 unsigned cores();
 
-// Whether one process may read another's memory (process_vm_readv), which MPI libraries use for large messages: without
-// it a message moves only while its sender is inside MPI.
+// Whether one process may read another's memory (process_vm_readv), as MPI libraries do for large messages: if not, a
+// message moves only while its sender is inside MPI.
 bool single_copy_works();
 
 }  // namespace rehearsal::launch

@@ -1,4 +1,4 @@
-// Ranks started by mpirun, which numbers them and ends all when one dies.
+// Ranks started by mpirun, which numbers them and ends all of them when one dies.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of sockets below it must stay under 108 characters.
+// Socket names below this folder must stay under 108 characters.
 constexpr std::size_t kLongestSessionFolder = 40;
 
-// OpenMPI takes its options from the environment too, where other launchers ignore them: one command line for all.
+// Open MPI also takes options from the environment, which other launchers ignore: one command line for all.
 ChildEnvironment environment(const Start& start) {
   ChildEnvironment e(start);
   if (geteuid() == 0) {
@@ -31,8 +31,8 @@ ChildEnvironment environment(const Start& start) {
   }
   e.suggest("OMPI_MCA_hwloc_base_binding_policy", "none");
   e.suggest("OMPI_MCA_rmaps_base_oversubscribe", "1");  // slots are counted in cores, threads do not matter to it
-  // Where cores are is looked up, and so would be displays of GPUs: an X server on a host whose name nobody resolves is
-  // given up after five seconds, by every rank.
+  // hwloc looks up cores, but would also look for GPU displays: when a host name does not resolve, each rank waits five
+  // seconds for an X server.
   e.suggest("HWLOC_COMPONENTS", "-gl");
   if (start.ranks > cores()) e.suggest("OMPI_MCA_mpi_yield_when_idle", "1");
   if (!single_copy_works()) e.suggest("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
@@ -56,15 +56,15 @@ class Mpirun : public Launcher {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
-  // No rank may outlive the run: mpirun ends them, and if it could not, we do. It does not wait for them, so they
-  // become our children when it is gone.
+  // No rank may outlive the run: mpirun ends them, or else this process does. mpirun does not wait for them, so they
+  // become children of this process once it is gone.
   ~Mpirun() override {
     process_.end();
     const Time insist = dispatch::now() + seconds(1);
     for (int signal = 0; alive(signal);) {
       dispatch::sleep_until(dispatch::now() + seconds(1e-3));
       if (dispatch::now() > insist) signal = SIGKILL;
-      if (dispatch::now() > insist + seconds(1)) break;  // not even that: the kernel holds it
+      if (dispatch::now() > insist + seconds(1)) break;  // not even SIGKILL helped: the kernel holds it
     }
     prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
@@ -75,7 +75,7 @@ class Mpirun : public Launcher {
   void end() override { process_.end(); }
   std::string said() override { return quoted(process_.said()); }
 
-  // OpenMPI names the rank (its process number may be 0), MPICH the process.
+  // Open MPI names the rank (its process number may be 0), MPICH the process.
   std::optional<std::string> who_died() override {
     static const std::regex openmpi("process rank ([0-9]+) with PID"), mpich("PID ([0-9]+) RUNNING"),
         signal("signal ([0-9]+)|EXIT CODE: ([0-9]+)");
@@ -103,7 +103,7 @@ class Mpirun : public Launcher {
   }
 
  private:
-  // Whether a rank still runs; `signal` goes to those that do. One that has ended and is our child by now is buried.
+  // Whether any rank still runs; sends `signal` to those that do, and reaps those that have ended as our children.
   bool alive(int signal) {
     bool any = false;
     for (std::size_t rank = 0; rank < board_.ranks(); ++rank)

@@ -60,8 +60,8 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    // Only what is safe between fork and exec. A group of its own: a Ctrl-C is ours to pass on. It must not outlive us.
-    setsid();  // a group to be ended as one, and a session whose share of the processors can be raised
+    // Only what is safe between fork and exec. A group of its own: its parent passes Ctrl-C on. It must not outlive us.
+    setsid();  // a group to be killed as one, and a session whose share of processors can be raised
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
     std::signal(SIGPIPE, SIG_DFL);
@@ -107,7 +107,7 @@ void wait(std::span<Process* const> some, HeldSignals& signals, Time patience) {
     some[i]->listen();
     closed |= (events[i + 1].revents & (POLLHUP | POLLIN)) == POLLHUP;
   }
-  // At the end of a pipe poll() returns at once, again and again, until the process has ended too.
+  // At the end of a pipe poll() returns at once each time, until the process has ended too.
   if (closed) dispatch::sleep_until(dispatch::now() + seconds(1e-3));
 }
 

@@ -1,4 +1,4 @@
-// Child processes with their messages, each in a process group of its own; signals to us arrive as events.
+// Child processes with their stderr, each in a process group of its own; signals to this process arrive as events.
 #pragma once
 #include <sys/types.h>
 
@@ -12,7 +12,7 @@
 
 namespace rehearsal::launch {
 
-// While it lives, SIGINT, SIGTERM, SIGHUP and SIGCHLD wait to be read instead of acting on the calling thread.
+// During its lifetime SIGINT, SIGTERM, SIGHUP and SIGCHLD are queued for reading and do not act on the calling thread.
 class HeldSignals {
  public:
   HeldSignals();
@@ -21,7 +21,7 @@ class HeldSignals {
   HeldSignals& operator=(const HeldSignals&) = delete;
   int descriptor() const { return descriptor_; }
   const sigset_t& before() const { return before_; }
-  // The next one that asks this process to end, if one has come.
+  // The next queued signal that asks this process to end, if any.
   std::optional<int> ending();
 
  private:
@@ -31,17 +31,17 @@ class HeldSignals {
 
 class Process {
  public:
-  // Throws MachineError. Reads nothing, writes nowhere; its stderr is kept (the last 64 KiB).
+  // Starts it; throws MachineError. It has no stdin or stdout; the last 64 KiB of its stderr are kept.
   Process(const std::string& program, const std::vector<std::string>& arguments,
           const std::vector<std::string>& environment, HeldSignals& signals);
-  ~Process();  // ends it with its group if it still runs
+  ~Process();  // kills it with its group if it still runs
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Until something happens (it ended, it spoke, a signal came), at most `patience`.
+  // Waits for an event (it ended, it wrote, a signal came), at most `patience`.
   void wait(Time patience);
   bool ended();
-  // Asks it to end, and insists after three seconds.
+  // Asks it to end, and kills it after three seconds.
   void end();
   pid_t pid() const { return pid_; }
   int status() const { return status_; }  // as from waitpid, once ended
@@ -60,7 +60,7 @@ class Process {
   std::string said_;
 };
 
-// The same for several at once: what one of them does ends the wait, and all share the three seconds.
+// The same for several processes: an event of any of them ends the wait, and all share the three seconds.
 void wait(std::span<Process* const> some, HeldSignals& signals, Time patience);
 void end(std::span<Process* const> some);
 

@@ -12,7 +12,7 @@
 namespace rehearsal::launch {
 namespace {
 
-// A number together with the variable that said so.
+// A number and the variable it came from.
 struct Told {
   std::size_t value;
   const char* variable;
@@ -68,7 +68,7 @@ Claim srun(const Variables& variables) {
   return claim;
 }
 
-// mpirun comes first: in an allocation it starts its daemons with srun, and its ranks inherit the number of theirs.
+// mpirun comes first: in a Slurm allocation it starts its daemons with srun, and its ranks inherit their numbers.
 Claim launcher(const Variables& variables) {
   Claim claim{.launcher = "mpirun"};
   const auto read = [&](const launchers::Variables& names) {
@@ -82,7 +82,7 @@ Claim launcher(const Variables& variables) {
   if (read(launchers::kOpenMpi)) return claim;
   Claim slurm = srun(variables);
   claim.rank = number(variables, launchers::kPmi.rank);
-  // srun --mpi=pmi2 or pmix speaks of the same ranks in both languages.
+  // srun --mpi=pmi2 or pmix sets both kinds of variables for the same ranks.
   if (!claim.rank || (slurm.rank && slurm.rank->value == claim.rank->value)) return slurm;
   read(launchers::kPmi);
   return claim;
@@ -109,7 +109,7 @@ Claim merged(const Claim& hand, Claim launcher) {
   agree(hand.rank, launcher.rank, launcher.launcher);
   agree(hand.size, launcher.size, launcher.launcher);
   if (!launcher.size) launcher.size = hand.size;
-  // A scheduler may have hidden all other GPUs of the host from a rank: then the user knows better than the launcher.
+  // A scheduler may hide all other GPUs of the host from a rank: then the user's local rank overrides the launcher's.
   if (hand.local_rank) launcher.local_rank = hand.local_rank, launcher.local_size = hand.local_size;
   return launcher;
 }
@@ -131,7 +131,7 @@ std::optional<RankEnvironment> membership_of(const Claim& claim) {
                                 claim.local_size->value));
   auto value = [](const Number& number) { return number ? number->value : 0; };
   return RankEnvironment{claim.rank->value, value(claim.size), value(claim.local_rank), value(claim.local_size),
-                    claim.launcher};
+                         claim.launcher};
 }
 
 RankEnvironment started_by_us(const Variables& variables) {

@@ -1,12 +1,12 @@
-// Which rank of which job this process is, as the environment tells it: the variables of our own parent, of torchrun
-// (or the same set by hand), of mpirun and of srun. The only place that reads them. Known before MPI or NCCL is
-// started.
+// The rank and job of this process, from environment variables: those of our own parent, of torchrun (or the same set
+// by hand), of mpirun and of srun. The only place that reads them. Known before MPI or NCCL is started.
 //
-// RANK and WORLD_SIZE are exported by many cluster images and batch scripts, so they count for a backend alone whose
-// users start it with torchrun; for MPI only the variables that mpirun and srun set per process do. Where both count:
+// RANK and WORLD_SIZE are exported by many cluster images and batch scripts, so they count only for a backend whose
+// users start it with torchrun; for MPI only the variables that mpirun and srun set per process count. Where both
+// count:
 //   torchrun itself (TORCHELASTIC_RUN_ID) wins: it starts below srun or mpirun, one agent per node, and its ranks
 //     inherit the number of their agent;
-//   otherwise what is set by hand and what the launcher says must agree, and each fills in what the other leaves out.
+//   otherwise variables set by hand and by the launcher must agree, and each fills in what the other omits.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,36 +15,36 @@
 
 namespace rehearsal::launch {
 
-// Set by a parent of ours for the ranks it starts: the path of its RunFolder, how many they are and, where no mpirun
-// numbers them, which one this is.
+// Set by our parent for the ranks it starts: the path of its RunFolder, the number of ranks and, unless mpirun numbers
+// the ranks, the rank.
 inline constexpr const char* kFolderVariable = "REHEARSAL_RANK_FOLDER";
 inline constexpr const char* kRanksVariable = "REHEARSAL_RANKS";
 inline constexpr const char* kRankVariable = "REHEARSAL_RANK";
 
-// What an environment says; nothing for a variable that is not set or empty.
+// Looks up a variable of an environment; nothing when it is unset or empty.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 Variables environment();  // of this process
 
 struct RankEnvironment {
   std::size_t rank = 0;
-  std::size_t size = 0;        // 0 where the launcher leaves it to MPI to tell
+  std::size_t size = 0;        // 0: the launcher leaves it to MPI
   std::size_t local_rank = 0;  // among the ranks of this host
-  std::size_t local_size = 0;  // 0 where nobody says
+  std::size_t local_size = 0;  // 0: unknown
   std::string launcher;        // "rehearse", "torchrun", "mpirun", "srun" or "by hand"
 };
 
 enum class Launchers : std::uint8_t {
   mpi,  // mpirun and srun
-  any   // torchrun and variables set by hand too; size and local_rank are known then
+  any   // also torchrun and variables set by hand; size and local_rank are then known
 };
 Launchers launchers_of(const std::string& backend);
 
-// Nothing outside of a job. Throws UserError that names the variable: one of a set is missing, is no number, is too
+// Nothing outside a job. Throws UserError that names the variable when one of a set is missing, is not a number, is too
 // large, or contradicts another.
 std::optional<RankEnvironment> membership(Launchers launchers, const Variables& variables = environment());
 
 bool is_rank();  // started by a parent of ours
-// A rank that the user's launcher started. A job of one rank is none: an interactive shell of srun looks like that.
+// A rank started by the user's launcher. A job of one rank does not count: an interactive shell of srun looks like one.
 bool in_job(const std::string& backend);
 
 }  // namespace rehearsal::launch

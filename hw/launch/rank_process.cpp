@@ -26,7 +26,7 @@ std::vector<std::string> RankProcess::publish(const std::string& result) {
   return {};
 }
 
-// Ranks that give up because of another one have nothing to add.
+// Ranks that give up because of another rank have nothing to add.
 void RankProcess::report(std::exception_ptr error) noexcept {
   presence_.report(error);
   if (!store_) return;

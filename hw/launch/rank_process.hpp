@@ -1,5 +1,5 @@
-// A rank that needs no MPI, from its start to its end: who it is, its parent if it has one, and the store where it
-// meets the others. Works the same whoever started it: this program, torchrun, mpirun, srun or a shell.
+// A rank that needs no MPI, from start to end: its identity, its parent if it has one, and the store where it meets the
+// others. Independent of who started it: this program, torchrun, mpirun, srun or a shell.
 #pragma once
 #include <exception>
 #include <memory>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch/rank_environment.hpp"
 #include "launch/heartbeat.hpp"
+#include "launch/rank_environment.hpp"
 #include "launch/store.hpp"
 
 namespace rehearsal::launch {
@@ -18,14 +18,14 @@ class RankProcess {
   // Ranks of a cluster may start minutes apart.
   inline static const Time kPatience = seconds(300);
 
-  // For a process that is a rank; the store is opened by the first who asks for it. Throws UserError, see membership().
+  // For a process that is a rank; the first call of store() opens the store. Throws UserError as membership() does.
   explicit RankProcess(Time patience = kPatience);
 
   const RankEnvironment& membership() const { return membership_; }
   Heartbeat& presence() { return presence_; }
-  Store& store();  // throws what store_address() and open_store() throw
+  Store& store();  // throws as store_address() and open_store() do
 
-  // Runs `work`; what it throws is shown to the parent and to all other ranks first.
+  // Runs `work`; reports an exception to the parent and all other ranks before passing it on.
   template <class Work>
   auto guarded(Work&& work) {
     try {
@@ -36,8 +36,8 @@ class RankProcess {
     }
   }
 
-  // To whoever puts the results together: the parent, or rank 0 of a job without one, which gets everybody's in rank
-  // order; empty elsewhere. To be called by all ranks; any length.
+  // Sends the result, of any length, to the process that collects results: the parent, or rank 0 of a job without one,
+  // which gets all results in rank order; empty elsewhere. All ranks must call it.
   std::vector<std::string> publish(const std::string& result);
 
  private:
@@ -46,7 +46,7 @@ class RankProcess {
   const RankEnvironment membership_;
   const Time patience_;
   Heartbeat presence_{Launchers::any};
-  std::unique_ptr<Store> store_;  // takes leave while the presence still watches
+  std::unique_ptr<Store> store_;  // destroyed, and so left, while the heartbeat still runs
 };
 
 }  // namespace rehearsal::launch

@@ -45,13 +45,14 @@ std::string message(const std::string& error) {
 namespace {
 
 constexpr const char* kPrefix = "rehearse-";
-constexpr std::size_t kRandom = 6;  // characters behind it
+constexpr std::size_t kRandom = 6;  // characters appended to it
 
-// The descriptor of the folder's lock, held; nothing when another process holds it or there is none. `flags`: O_CREAT.
+// Takes the folder's lock and returns its descriptor; nothing if another process holds it or there is none. `flags`:
+// O_CREAT.
 std::optional<int> hold(const fs::path& folder, int flags) {
   const int file = ::open((folder / "parent").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
   struct stat seen {};
-  // Between open() and flock() somebody may have taken the folder for that of a dead parent.
+  // Between open() and flock() another process may have removed the folder as that of a dead parent.
   if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &seen) == 0 && seen.st_nlink > 0) return file;
   if (file >= 0) ::close(file);
   return std::nullopt;

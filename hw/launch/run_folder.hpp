@@ -1,10 +1,10 @@
-// What a parent and the ranks it started share: a private folder with one file per rank and kind, and a board in shared
-// memory on which every rank shows how far it is. One host.
+// Shared by a parent and the ranks that it started, on one host: a private folder with one file per rank and kind, and
+// a board in shared memory where every rank shows its progress.
 //
-// Files appear whole: they are written under another name and renamed.
+// Files appear atomically: they are written under another name and renamed.
 //
-// A parent holds a lock on the file `parent` of its folder for as long as it lives. The kernel releases it however the
-// parent ends, so whoever makes the next folder finds those of parents that were killed, and removes them.
+// A parent holds a lock on the file `parent` of its folder as long as it lives. The kernel releases it however the
+// parent ends, so the next parent to make a folder finds and removes those of parents that were killed.
 #pragma once
 #include <array>
 #include <atomic>
@@ -19,12 +19,12 @@
 
 namespace rehearsal::launch {
 
-// One line of the board, written by its rank alone; lives in a mapped file, all zero at first.
+// One rank's line of the board, which only that rank writes; it lives in a mapped file, initially zero.
 struct Slot {
   enum State : std::int32_t { absent, present, running, finished };
   std::atomic<std::int32_t> state;
   std::atomic<std::int32_t> pid;
-  // dispatch::Progress, copied now and then.
+  // A copy of dispatch::Progress, updated now and then.
   std::atomic<std::uint64_t> moves;
   std::atomic<std::int64_t> busy_until;
   std::atomic<std::uint32_t> computing;
@@ -49,19 +49,20 @@ class Board {
   std::size_t ranks_ = 0;
 };
 
-enum class Leaf : std::uint8_t { result, error };  // what the work gave, or why there is nothing: "3 message"
+enum class Leaf : std::uint8_t { result, error };  // what the work returned, or the reason for its failure: "3 message"
 
-// The two parts of an error. Its status is that of the process, except for a rank that gave up because another did.
+// The two parts of an error. Its status is the exit status of the process; kBecauseOfAnother: gave up because of
+// another.
 inline constexpr int kBecauseOfAnother = 0;
 int status(const std::string& error);
 std::string message(const std::string& error);
 
 class RunFolder {
  public:
-  // A new one below the folder for temporary files, removed with everything in it by the destructor. Removes those that
-  // parents of this user have left there who are dead.
+  // Makes a new folder below the one for temporary files; the destructor removes it with its contents. Also removes
+  // folders that dead parents of this user left there.
   static RunFolder make();
-  // That of the parent of this rank.
+  // The folder of this rank's parent.
   explicit RunFolder(std::filesystem::path of_parent) : path_(std::move(of_parent)) {}
   ~RunFolder();
   RunFolder(RunFolder&& other) noexcept : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
@@ -78,7 +79,7 @@ class RunFolder {
  private:
   std::filesystem::path file(std::size_t rank, Leaf leaf) const;
   std::filesystem::path path_;
-  int lock_ = -1;  // a descriptor of the owner
+  int lock_ = -1;  // descriptor of the lock, held by the folder's owner
 };
 
 }  // namespace rehearsal::launch

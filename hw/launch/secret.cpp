@@ -11,7 +11,7 @@
 namespace rehearsal::launch {
 namespace {
 
-constexpr std::size_t kBlock = 64, kNonce = 16;  // bytes; the block of SHA-256
+constexpr std::size_t kBlock = 64, kNonce = 16;  // bytes; kBlock: the block of SHA-256
 
 unsigned digit(char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); }
 

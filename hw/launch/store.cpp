@@ -26,7 +26,7 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
 PeerFailed::PeerFailed(const Failure& failure)
     : MachineError(fmt::format("rank {} failed: {}", failure.rank, failure.message)) {}
 
-// The first piece goes with the length of the whole and appears last.
+// The first piece holds the length of the whole value, and is put last.
 void Store::set(const std::string& key, std::string_view bytes) {
   for (std::size_t piece = 1; piece * kLargestPiece < bytes.size(); ++piece)
     put(piece_key(key, piece), std::string(bytes.substr(piece * kLargestPiece, kLargestPiece)));

@@ -12,8 +12,8 @@
 namespace rehearsal::launch {
 namespace {
 
-// Derived ports lie below those that Linux hands out by itself (32768 to 60999) and above the registered services that
-// are common on clusters.
+// Derived ports lie below those that Linux assigns itself (32768 to 60999) and above the registered services common on
+// clusters.
 constexpr std::uint16_t kFirstPort = 20000, kPorts = 10000;
 constexpr std::uint16_t kAlternatives = 8;
 
@@ -52,7 +52,7 @@ StoreAddress said(const std::string& text) {
   return address;
 }
 
-// The same at all ranks of a job. A restart of torchrun keeps the name: its agents count restarts apart.
+// The same on all ranks of a job. A restart of torchrun keeps the name, because its agents count restarts themselves.
 std::string job_name(const RankEnvironment& mine, const Variables& variables) {
   if (mine.launcher == "torchrun") return "torchrun " + variables("TORCHELASTIC_RUN_ID").value_or("");
   if (mine.launcher == "srun")
@@ -82,7 +82,7 @@ StoreAddress from_launcher(const RankEnvironment& mine, const Variables& variabl
   }
   if (mine.launcher != "srun")
     unknown(mine, fmt::format("they run on several hosts, and {} does not say on which rank 0 does", mine.launcher));
-  // Rank 0 is on the first node of the step. SLURM_LAUNCH_NODE_IPADDR is that of srun itself, which may be a login
+  // Rank 0 is on the first node of the step. SLURM_LAUNCH_NODE_IPADDR is the address of srun itself, perhaps a login
   // node.
   if (const auto nodes = variables("SLURM_STEP_NODELIST")) address.host = first_host(*nodes);
   if (address.host.empty()) address.host = variables("SLURM_LAUNCH_NODE_IPADDR").value_or("");
@@ -98,7 +98,7 @@ std::string first_host(const std::string& list) {
   const auto close = list.find(']', bracket);
   if (close == list.npos) return "";
   const std::string inside = list.substr(bracket + 1, close - bracket - 1);
-  const std::string rest = list.substr(close + 1);  // "rack[1-2]n[01-16]": a name may have several
+  const std::string rest = list.substr(close + 1);  // "rack[1-2]n[01-16]": a name may have several brackets
   return list.substr(0, bracket) + inside.substr(0, inside.find_first_of("-,")) + first_host(rest);
 }
 
@@ -120,7 +120,7 @@ StoreAddress meeting_place(const RankEnvironment& mine, const Variables& variabl
   address.host = *host, address.job = job_name(mine, variables);
   if (port) {
     address.port = port_number(*port, "MASTER_PORT");
-    // Its agent has a server there, and the ports behind it are anybody's.
+    // torchrun's agent has a server there, and any program may hold the ports behind it.
     if (variables("TORCHELASTIC_USE_AGENT_STORE") == "True") {
       if (address.port > UINT16_MAX - kAlternatives) address.port = UINT16_MAX - kAlternatives;
       ++address.port, address.ports = kAlternatives;
@@ -136,7 +136,7 @@ StoreAddress meeting_place(const RankEnvironment& mine, const Variables& variabl
 
 std::string secret(const RankEnvironment& mine, const Variables& variables) {
   if (const auto said = variables(kSecretVariable)) return *said;
-  // Open MPI draws 128 bits per job for networks that want a key.
+  // Open MPI draws 128 random bits per job for networks that need a key.
   if (mine.launcher == "mpirun") return variables("OMPI_MCA_orte_precondition_transports").value_or("");
   return "";
 }

@@ -16,13 +16,13 @@
 namespace rehearsal::launch {
 namespace {
 
-constexpr std::string_view kError = "error: ";  // the class of the error puts it in front
+constexpr std::string_view kError = "error: ";  // prefixed by the class of the error
 const Time kWait = seconds(20e-3);
 const Time kToExplain = seconds(5);
 // From the start of the processes to the first task of every rank.
 const Time kStartTimeout = seconds(120);
 
-// Throws what the ranks reported: errors of the machine and of the user as such, everything else as a bug.
+// Throws the ranks' errors: those of the machine and the user as such, all others as bugs.
 void rethrow(const std::vector<std::optional<std::string>>& errors) {
   std::string text, first;
   int worst = 0, count = 0;
@@ -63,7 +63,7 @@ class Running {
     return job_.starter == Starter::fork ? start_by_fork(how) : start_with_mpirun(how);
   }
 
-  // A rank that ended without a result: others wait for it for nothing, and are about to be ended.
+  // A rank that ended without a result: others wait for it in vain, and are about to be ended.
   std::optional<std::size_t> dead() {
     for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
       const Slot& slot = board_[rank];
@@ -73,14 +73,14 @@ class Running {
     return std::nullopt;
   }
 
-  // Of the rank that has ended the fewest.
+  // Of the rank with the fewest ended iterations.
   int iterations() const {
     std::uint32_t fewest = UINT32_MAX;
     for (std::size_t rank = 0; rank < job_.ranks; ++rank) fewest = std::min(fewest, board_[rank].iterations.load());
     return static_cast<int>(fewest);
   }
 
-  // Throws when nothing moves any more.
+  // Throws when there is no more progress.
   void watch() {
     bool all_run = true, all_done = true;
     for (std::size_t rank = 0; rank < job_.ranks; ++rank) {
@@ -95,7 +95,7 @@ class Running {
     const bool expired = running_.expired(watched_, now), start_expired = starting_.expired(watched_, now);
     if (!(all_run ? expired : start_expired)) return;
     if (dead_ || (dead_ = dead())) {
-      // One that died without a word: the launcher is about to say how, on a busy machine not at once.
+      // A rank that died without a report: the launcher will say how, on a busy machine with some delay.
       if (dead_since_ == Time{}) dead_since_ = now;
       if (folder_.read(*dead_, Leaf::error) || now - dead_since_ > kToExplain) launcher_->end();
       return;
@@ -138,7 +138,7 @@ class Running {
   }
 
   const Job& job_;
-  // In this order: the signals are held until everything else is gone.
+  // In this order: the signals are held until everything else is destroyed.
   HeldSignals signals_;
   RunFolder folder_;
   Board board_;

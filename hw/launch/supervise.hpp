@@ -1,5 +1,5 @@
-// The parent's side: starts ranks, watches them, and sees to it that nothing is left of them: no process, no file,
-// however it ends.
+// The parent's side of supervision: starts ranks, watches them, and ensures that neither processes nor files remain,
+// however the run ends.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@ namespace rehearsal::launch {
 using backend::Interrupted;
 
 enum class Starter : std::uint8_t {
-  mpirun,  // ranks that need MPI
+  mpirun,  // for ranks that need MPI
   fork     // this process starts each rank itself; they meet in a store in their folder (launch/store.hpp)
 };
 
@@ -22,13 +22,13 @@ struct Job {
   Starter starter = Starter::mpirun;
   std::size_t ranks = 1;
   std::vector<std::string> arguments;  // of this program, which every rank runs again
-  Time timeout = seconds(60);          // without progress of any rank
-  // Says what hangs, from where every rank stands.
+  Time timeout = seconds(60);          // longest time without progress of any rank
+  // Describes a hang from the positions of all ranks.
   std::function<std::string(const std::vector<dispatch::Positions>&)> hang_report;
   std::function<void(int ended)> progress = {};  // backend::RunOptions
 };
 
-// What every rank published, in rank order. Throws MachineError: no mpirun, a rank that died or gave up, a hang; or
+// Results of all ranks, in rank order. Throws MachineError (no mpirun, a rank that died or gave up, a hang) or
 // Interrupted (SIGINT, SIGTERM, SIGHUP). Not for several threads at once.
 std::vector<std::string> run_ranks(const Job& job);
 

@@ -26,12 +26,12 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using namespace std::chrono_literals;
 
-constexpr auto kHelloTimeout = 5s;  // of somebody who has connected
+constexpr auto kHelloTimeout = 5s;  // for a new connection
 constexpr auto kLeaveTimeout = 10s, kFailedTimeout = 2s;
-constexpr auto kAcceptAgain = 100ms;  // no descriptor is left: later
-constexpr auto kBindTimeout = 1s;     // a job that ends may still hold the port
+constexpr auto kAcceptAgain = 100ms;  // retry, when there are no free descriptors
+constexpr auto kBindTimeout = 1s;     // a job that is ending may still hold the port
 constexpr std::size_t kLargestMessage = Store::kLargestPiece + (128 << 10);
-constexpr std::size_t kMostStrangers = 256;  // connections that have not said hello
+constexpr std::size_t kMostStrangers = 256;  // connections that have not sent hello
 
 struct Client {
   Client(tcp::socket socket, asio::io_context& io, std::uint64_t arrived)
@@ -40,7 +40,7 @@ struct Client {
   asio::steady_timer hello_timer;
   const std::uint64_t number;  // in order of arrival
   const std::string nonce = launch::nonce();
-  std::optional<std::size_t> rank;  // once it has said hello
+  std::optional<std::size_t> rank;  // set by hello
 };
 
 struct Waiting {
@@ -64,7 +64,7 @@ struct TcpServer::Impl {
     thread = std::thread([this] { io.run(); });
   }
 
-  // --- everything below in the thread of `io`, except the constructor's part and the destructor of the server --------
+  // --- everything below runs in the thread of `io`, except the server's constructor and destructor ----------------
 
   // In the order in which they are tried.
   std::vector<asio::ip::address> addresses(const StoreAddress& where) {
@@ -102,7 +102,7 @@ struct TcpServer::Impl {
           const tcp::endpoint endpoint(network, static_cast<std::uint16_t>(port));
           error = listen(endpoint);
           if (!error) return;
-          if (error == asio::error::address_in_use) break;  // another address would answer the same, or hide it
+          if (error == asio::error::address_in_use) break;  // other addresses would give the same error, or hide it
         }
       if (std::chrono::steady_clock::now() > until) break;
       std::this_thread::sleep_for(kAcceptAgain);
@@ -141,7 +141,7 @@ struct TcpServer::Impl {
     });
   }
 
-  // Whoever means it has said hello by now: a crowd that stays keeps no rank out.
+  // A real rank has sent hello by now, so dropping the oldest keeps no rank out however many connections stay.
   void dismiss_oldest() {
     std::shared_ptr<Client> oldest;
     for (const auto& client : clients)
@@ -188,13 +188,13 @@ struct TcpServer::Impl {
       case Kind::leave:
         gone(client, {});
         return client->wire->close();
-      default:  // what only a server says
+      default:  // only a server sends these
         gone(client, "it does not speak our protocol");
         return client->wire->close();
     }
   }
 
-  // Only who knows the secret of this job is told anything about it.
+  // Only a client that knows the secret of this job is told anything about it.
   void hello(const std::shared_ptr<Client>& client, const Message& m) {
     const Introduction met{client->nonce, m.key, m.request};
     const auto theirs = m.kind == Kind::hello ? greeting_of(m.value, secret, met) : std::nullopt;
@@ -249,7 +249,7 @@ struct TcpServer::Impl {
     if (leaving) last.expires_after(kFailedTimeout), wait_for_last();
   }
 
-  // `why`: nothing for a rank that took leave.
+  // `why`: empty for a rank that left properly.
   void gone(std::shared_ptr<Client> client, const std::string& why) {
     if (clients.erase(client) == 0) return;
     client->hello_timer.cancel();
@@ -293,7 +293,7 @@ TcpServer::TcpServer(const StoreAddress& address, std::size_t ranks) : impl_(std
 TcpServer::~TcpServer() {
   boost::asio::post(impl_->io, [this] { impl_->leave(); });
   impl_->thread.join();
-  for (const auto& client : impl_->clients) client->wire->close();  // releases what holds it
+  for (const auto& client : impl_->clients) client->wire->close();  // releases the objects that hold it
 }
 
 std::uint16_t TcpServer::port() const { return impl_->acceptor.local_endpoint().port(); }

@@ -21,9 +21,9 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-const Time kOneAttempt = seconds(2);  // to connect and to be welcomed
+const Time kOneAttempt = seconds(2);  // to connect and be welcomed
 const Time kFirstPause = seconds(5e-3), kLongestPause = seconds(0.25);
-const Time kLastWord = seconds(1);  // to hand a failure or a farewell to the network
+const Time kLastWord = seconds(1);  // to hand a failure or farewell to the network
 
 const std::string kAnswered = "it answered: ";
 
@@ -47,7 +47,7 @@ class TcpStore : public Store {
       wire_->close_when_sent([&closed] { closed = true; });
       run_until(dispatch::now() + kLastWord, [&] { return closed; });
       wire_->close();
-    } catch (...) {  // rank 0 takes it for dead, which it is
+    } catch (...) {  // rank 0 considers it dead, which is correct
     }
   }
 
@@ -56,7 +56,7 @@ class TcpStore : public Store {
       if (failed_ || !wire_) return;
       wire_->send({Kind::fail, 0, {}, message});
       run_until(dispatch::now() + kLastWord, [this] { return wire_->idle() || failed_; });
-    } catch (...) {  // it counts as dead when its connection ends
+    } catch (...) {  // rank 0 considers it dead when its connection ends
     }
   }
 
@@ -88,7 +88,7 @@ class TcpStore : public Store {
     io_.restart();
     while (!done()) {
       const Time left = when - dispatch::now();
-      // Nothing is run when time is over, or when no connection is left that could bring something.
+      // Runs nothing when time is up, or when there is no connection left to wait for.
       if (left <= Time{} || io_.run_one_for(std::chrono::nanoseconds(left.count() / 1000)) == 0) return;
     }
   }
@@ -97,7 +97,7 @@ class TcpStore : public Store {
     return failed_ && failed_->rank != rank() ? failed_ : std::nullopt;
   }
 
-  // Rank 0 may come late, its name may not be known yet, and somebody else may hold one of the ports.
+  // Rank 0 may start late, its name may not resolve yet, and another program may hold one of the ports.
   void connect(const StoreAddress& where, Time patience) {
     const Time until = dispatch::now() + patience;
     std::string why;
@@ -105,22 +105,22 @@ class TcpStore : public Store {
       for (unsigned port = where.port; port < where.port + unsigned{where.ports} && port <= UINT16_MAX; ++port) {
         const std::string said = attempt(where.host, port, until);
         if (wire_) return;
-        // What a server answered says more than that nobody was there.
+        // A server's answer is a better reason than a failed connection.
         if (why.empty() || said.starts_with(kAnswered)) why = fmt::format("port {}: {}", port, said);
       }
       if (dispatch::now() >= until) break;
       dispatch::sleep_until(std::min(until, dispatch::now() + pause));
     }
-    throw MachineError(fmt::format("rank {} tried for {} to reach rank 0 at {}; {}", rank(), show(patience),
-                                   where.host, why));
+    throw MachineError(
+        fmt::format("rank {} tried for {} to reach rank 0 at {}; {}", rank(), show(patience), where.host, why));
   }
 
-  // Why not, or nothing: then wire_ is ready.
+  // The reason for a failure, or nothing: then wire_ is ready.
   std::string attempt(const std::string& host, unsigned port, Time until) {
     error_code error;
     std::vector<tcp::endpoint> endpoints;
     const auto number = static_cast<unsigned short>(port);
-    if (host == "localhost") {  // without asking anybody (RFC 6761, section 6.3): bare images have no file of hosts
+    if (host == "localhost") {  // without DNS (RFC 6761, section 6.3): bare images have no hosts file
       endpoints = {{asio::ip::address_v4::loopback(), number}, {asio::ip::address_v6::loopback(), number}};
     } else {
       tcp::resolver resolver(io_);
@@ -179,7 +179,7 @@ class TcpStore : public Store {
     }
   }
 
-  // Nothing when there is nothing, or within `patience`; without one only the failure of a rank ends the wait.
+  // Nothing when there is no value within `patience`; without a patience only the failure of a rank ends the wait.
   std::optional<std::string> request(Message message, std::optional<Time> patience) {
     if (const auto failure = failed()) throw PeerFailed(*failure);
     message.request = ++request_;
@@ -193,7 +193,7 @@ class TcpStore : public Store {
   }
 
   const std::string job_, secret_;
-  std::unique_ptr<TcpServer> server_;  // of rank 0; waits for the others when our own connection is gone
+  std::unique_ptr<TcpServer> server_;  // on rank 0; waits for the other ranks after our own connection is closed
   asio::io_context io_{1};
   std::shared_ptr<Wire> wire_;
   bool welcomed_ = false;

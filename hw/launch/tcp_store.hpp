@@ -1,4 +1,4 @@
-// The store over TCP: what a rank sees of rank 0's server.
+// The TCP store: a rank's client of rank 0's server.
 #pragma once
 #include "launch/store.hpp"
 

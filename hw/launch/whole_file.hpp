@@ -1,4 +1,4 @@
-// Files that appear whole: written under another name and renamed. Each has one writer.
+// Files that appear atomically: written under another name and renamed. Each has one writer.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -8,9 +8,9 @@
 namespace rehearsal::launch {
 
 void write_whole(const std::filesystem::path& file, std::string_view bytes);  // throws MachineError
-std::optional<std::string> read_whole(const std::filesystem::path& file);     // nothing where there is no such file
+std::optional<std::string> read_whole(const std::filesystem::path& file);     // nothing when there is no such file
 
-// After a call of the system failed: "cannot write /tmp/x: No space left on device", a MachineError.
+// Call after a failed system call: throws MachineError, "cannot write /tmp/x: No space left on device".
 [[noreturn]] void fail(const std::string& what, const std::filesystem::path& file);
 
 }  // namespace rehearsal::launch

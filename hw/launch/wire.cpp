@@ -43,7 +43,7 @@ bool unpack(const std::string& bytes, Message& m) {
   return true;
 }
 
-// A host that lost its power says no farewell: the kernel asks after 10 s of silence and gives up 15 s later.
+// A host that loses power closes no connection: the kernel probes after 10 s of silence and gives up 15 s later.
 void keep_alive(tcp::socket& socket) {
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
@@ -99,7 +99,7 @@ void Wire::read_rest(std::size_t bytes) {
     if (error) return self->end(error.message());
     Message message;
     if (!unpack(self->incoming_, message)) return self->end("it does not speak our protocol");
-    const auto handler = self->on_message_;  // which may close us, and so be forgotten while it runs
+    const auto handler = self->on_message_;  // it may close this wire, and so be dropped while it runs
     handler(std::move(message));
     if (!self->ended_) self->read_length();
   });
@@ -131,7 +131,7 @@ void Wire::close() {
   ended_ = true;
   socket_.shutdown(tcp::socket::shutdown_both, ignored);
   socket_.close(ignored);
-  on_message_ = {}, on_end_ = {};  // they hold what holds us
+  on_message_ = {}, on_end_ = {};  // breaks the reference cycle: they hold the owner of this wire
   if (auto closed = std::exchange(closed_, {})) closed();
 }
 

@@ -1,9 +1,9 @@
-// One TCP connection of the store, as both ends use it: messages with a length in front, in both directions.
+// One TCP connection of the store, as used by both ends: length-prefixed messages in both directions.
 //
 //   4 bytes length of the rest, 1 kind, 4 request, 2 length of the key, the key, the value
 //
-// What arrives is not trusted: a length above the limit or a message that does not parse ends the connection.
-// Everything happens in the thread that runs the io_context.
+// Incoming data is not trusted: a length above the limit or a malformed message ends the connection. Everything happens
+// in the thread that runs the io_context.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -23,19 +23,19 @@ enum class Kind : std::uint8_t {
   hello,
   set,     // answered by done
   get,     // answered by value, when there is one
-  take,    // the same; the value is forgotten
-  find,    // answered by value or nothing, at once
-  absent,  // answered by value: the ranks that have never come, each in 4 bytes
+  take,    // like get, and the value is erased
+  find,    // answered at once by value or nothing
+  absent,  // answered by value: the ranks that have never connected, each in 4 bytes
   fail,    // value = message
   leave,
-  // From rank 0's server. Answers bear the number of the request.
-  challenge,  // to everybody who connects; value = a nonce
-  welcome,    // value = proof() that the server knows the secret, too
-  refused,    // value = why; the connection ends
+  // From rank 0's server. Answers carry the number of the request.
+  challenge,  // to every new connection; value = a nonce
+  welcome,    // value = proof() that the server knows the secret too
+  refused,    // value = reason; the connection ends
   done,
   value,
   nothing,
-  failed  // request = rank, value = message; unasked
+  failed  // request = rank, value = message; sent unasked
 };
 inline constexpr auto kLastKind = Kind::failed;
 
@@ -49,13 +49,13 @@ class Wire : public std::enable_shared_from_this<Wire> {
  public:
   explicit Wire(tcp::socket socket) : socket_(std::move(socket)) {}
 
-  // on_end is called once, when no more messages can come, unless this side has closed; `why` is for people.
+  // on_end is called once, when no more messages can come, unless this side closed; `why` is a text for people.
   void start(std::function<void(Message)> on_message, std::function<void(const std::string& why)> on_end);
-  // Of one message; 4 KiB until somebody trusts the other end.
+  // Sets the largest message size; 4 KiB until the other end is trusted.
   void limit(std::size_t bytes) { limit_ = bytes; }
   void send(const Message& message);
   bool idle() const { return queue_.empty(); }  // everything has been handed to the network
-  // Ends the connection when what was sent is out. `closed` is called then.
+  // Ends the connection once everything queued is sent, and then calls `closed`.
   void close_when_sent(std::function<void()> closed = {});
   void close();
 
@@ -75,11 +75,11 @@ class Wire : public std::enable_shared_from_this<Wire> {
   bool closing_ = false, ended_ = false;
 };
 
-// This program's protocol, the job, how many ranks. Equal where two ranks belong together.
+// Protocol, job and number of ranks, as text; ranks of the same job have equal greetings.
 std::string greeting(const std::string& job, std::size_t ranks);
 
-// What ranks prove to know (launch/secret.hpp), each side bound to what the other has just made up, so that nobody gets
-// in with what was overheard. A claim is the proof of a rank, 64 digits, with its greeting behind.
+// Ranks prove to each other that they know the secret (launch/secret.hpp). Each proof is bound to a fresh nonce of the
+// other side, so an eavesdropper cannot replay it. A claim is a rank's proof, 64 digits, followed by its greeting.
 struct Introduction {
   std::string of_server, of_rank;  // nonces
   std::uint32_t rank = 0;

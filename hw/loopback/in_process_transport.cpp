@@ -13,7 +13,7 @@ namespace {
 using dispatch::Stopped;
 using graph::EndpointId;
 
-// All threads sleep until an instant this far ahead, so that none starts late because it arrived late.
+// All threads sleep until an instant this far ahead, so that a late arrival does not start late.
 const Time kLead = seconds(3e-3);
 
 std::chrono::steady_clock::time_point on_clock(Time when) {
@@ -117,7 +117,7 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
   void wait(Time deadline) override {
     std::unique_lock lock(mine_.mutex);
     auto& arrivals = mine_.arrivals;
-    // What arrived since the caller last looked is news too.
+    // Messages that arrived since the caller last looked also wake it.
     if (!arrivals.empty()) deadline = std::min(deadline, arrivals.top());
     mine_.changed.wait_until(lock, on_clock(deadline), [this] { return mine_.news || hub_.stopped_; });
     mine_.news = false;
@@ -164,7 +164,7 @@ void InProcessTransport::wake(RankId rank) {
 void InProcessTransport::stop() {
   stopped_ = true;
   for (std::size_t r = 0; r < mailboxes_.size(); ++r) wake(RankId(r));
-  // Holding the mutex makes sure that no waiter misses the news between its test and its sleep.
+  // Holding the mutex ensures that no waiter misses the change between its test and its sleep.
   std::lock_guard lock(start_);
   started_.notify_all();
 }
@@ -173,7 +173,7 @@ Time InProcessTransport::start_together() {
   std::unique_lock lock(start_);
   const std::uint64_t mine = iteration_;
   if (++ready_ == mailboxes_.size()) {
-    // Everybody is here, so nobody posts: what was left over belongs to the iteration before.
+    // All ranks are here, so none is posting: leftover messages belong to the previous iteration.
     for (Mailbox& mailbox : mailboxes_) {
       std::lock_guard box(mailbox.mutex);
       for (Inbound& channel : mailbox.inbound) channel.messages.clear(), channel.taken = 0;

@@ -1,8 +1,8 @@
-// What joins the ranks inside one process: a mailbox per rank, a meeting place per group, a common start.
+// Connects ranks inside one process: a mailbox per rank, a meeting place per group, a common start.
 //
-// No wire: a message is there at once, or after the time that its sender gives (timed compute). Bytes are copied into a
-// buffer of the hub by the sender and out of it by the receiver. A collective is computed by the member that joins
-// last, for all of them, in the order of the members.
+// No wire: a message arrives at once, or after the time that its sender gives (timed compute). The sender copies the
+// bytes into a transport buffer and the receiver copies them out. A collective is computed for all members by the one
+// that joins last, in the order of the members.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -21,10 +21,10 @@ class InProcessTransport {
   explicit InProcessTransport(const graph::TaskGraph& graph);
   ~InProcessTransport();
 
-  // Of one rank, for one thread; lives as long as the hub.
+  // The connections of one rank, for use by one thread; lives as long as this object.
   dispatch::Transport& transport(RankId rank);
 
-  // Wakes everybody; agree_on_start() throws dispatch::Stopped from now on.
+  // Wakes all ranks; agree_on_start() throws dispatch::Stopped from now on.
   void stop();
   const std::atomic<bool>& stopped() const { return stopped_; }
 
@@ -35,28 +35,28 @@ class InProcessTransport {
     std::vector<std::byte> bytes;
   };
   struct Inbound {
-    std::vector<Message> messages;  // of this iteration, in the order of the channel
+    std::vector<Message> messages;  // of this iteration, in channel order
     std::size_t taken = 0;
-    std::vector<std::vector<std::byte>> spare;  // buffers to use again
+    std::vector<std::vector<std::byte>> spare;  // buffers for reuse
   };
   struct Mailbox {
-    std::mutex mutex;  // guards all of it
+    std::mutex mutex;  // guards the whole mailbox
     std::condition_variable changed;
     bool news = false;
     std::vector<Inbound> inbound;                                               // indexed by EndpointId
-    std::priority_queue<Time, std::vector<Time>, std::greater<Time>> arrivals;  // that lie ahead
+    std::priority_queue<Time, std::vector<Time>, std::greater<Time>> arrivals;  // in the future
   };
   struct Operands {
     std::span<const std::byte> in;
     std::span<std::byte> out;
   };
-  // One use at a time: the next cannot complete before every member has seen this one.
+  // One collective at a time: the next cannot complete before every member has seen this one.
   struct Meetings {
     std::mutex mutex;
-    std::vector<Operands> operands;  // indexed as the members
+    std::vector<Operands> operands;  // by member
     std::size_t present = 0;
-    dispatch::Transport::Meeting last;        // written before `completed` counts it
-    std::atomic<std::uint64_t> completed{0};  // uses
+    dispatch::Transport::Meeting last;        // written before `completed` is incremented
+    std::atomic<std::uint64_t> completed{0};  // number of collectives
   };
 
   void wake(RankId rank);
@@ -68,7 +68,7 @@ class InProcessTransport {
   std::vector<std::unique_ptr<RankTransport>> transports_;
   std::atomic<bool> stopped_{false};
 
-  std::mutex start_;  // guards the three below
+  std::mutex start_;  // guards the three members below
   std::condition_variable started_;
   std::size_t ready_ = 0;
   std::uint64_t iteration_ = 0;

@@ -13,8 +13,8 @@ namespace {
 using In = std::span<const std::byte>;
 using Out = std::span<std::byte>;
 
-// Elements that are summed at a time: small enough for the first-level cache, and the sum is complete before anything
-// is written, so that operands in place do no harm.
+// Elements summed at a time: few enough for the L1 cache, and each sum is complete before it is written, so that
+// in-place operands are safe.
 constexpr std::size_t kBlock = 2048;
 
 void copy(In from, std::byte* to) {
@@ -26,7 +26,7 @@ float to_float(std::uint16_t bits) { return from_bf16(bits); }
 void store(float value, float& to) { to = value; }
 void store(float value, std::uint16_t& to) { to = to_bf16(value); }
 
-// Sums the bytes [from, from + size) of all members, which are elements of type T; write(offset within the range, sum).
+// Sums bytes [from, from + size) of all members as elements of type T; write(offset within the range, sum).
 template <class T, class Write>
 void sum(std::span<const In> in, std::size_t from, std::size_t size, Write write) {
   const std::size_t elements = size / sizeof(T);
@@ -52,7 +52,7 @@ void reduce(CollectiveKind kind, std::span<const In> in, std::span<const Out> ou
     return sum<T>(in, 0, in.front().size(), [&](std::size_t at, In total) {
       for (const Out to : out) copy(total, to.data() + at);
     });
-  // In place, member m writes over share m of its own input, which only sum m reads, and before.
+  // In place, member m overwrites share m of its own input, which only sum m reads, before that write.
   const std::size_t part = out.front().size();
   for (std::size_t m = 0; m < in.size(); ++m)
     sum<T>(in, m * part, part, [&](std::size_t at, In total) { copy(total, out[m].data() + at); });
@@ -84,7 +84,7 @@ void combine(CollectiveKind kind, Precision precision, std::span<const In> in, s
     }
     return;
   }
-  if (kind == CollectiveKind::shift) {  // from the last one on, so that in place nothing is lost but what is kept here
+  if (kind == CollectiveKind::shift) {  // from the last member on: in place, only the last input has to be kept
     const std::vector<std::byte> last(in.back().begin(), in.back().end());
     for (std::size_t m = members - 1; m > 0; --m) copy(in[m - 1], out[m].data());
     return copy(last, out.front().data());

@@ -7,10 +7,9 @@
 
 namespace rehearsal::loopback {
 
-// `in` and `out` of every member, in the order of the members, as Transport::join describes them; in place is allowed
-// where NCCL allows it. Sums are taken in the order of the members, so every member gets the same bits; those of bf16
-// are taken in fp32 and rounded once. Nothing happens when all spans are empty. Throws InternalError when the lengths
-// do not fit together.
+// `in` and `out` of every member, in the order of the members, as in Transport::join; in place is allowed where NCCL
+// allows it. Sums are computed in the order of the members, so every member gets the same bits; bf16 is summed in fp32
+// and rounded once. Does nothing when all spans are empty. Throws InternalError when the lengths do not match.
 void combine(CollectiveKind kind, Precision precision, std::span<const std::span<const std::byte>> in,
              std::span<const std::span<std::byte>> out);
 

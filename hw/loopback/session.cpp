@@ -26,9 +26,9 @@ using backend::Fidelity;
 using backend::RunOptions;
 using backend::Timeline;
 
-constexpr std::size_t kMaxThreads = 512;  // beyond this the scheduler, not the graph, decides the times
+constexpr std::size_t kMaxThreads = 512;  // with more, the scheduler rather than the graph decides the times
 
-// One run of all ranks: threads, what they report and who watches them.
+// One run of all ranks: their threads, their results and the watchdog.
 class RankThreads {
  public:
   RankThreads(const graph::TaskGraph& graph, const RunOptions& options, const WorkerFactory& workers)
@@ -94,7 +94,7 @@ class RankThreads {
     moved_.notify_one();
   }
 
-  // Until all have finished; the report when nothing moves any more.
+  // Waits until all have finished; returns the report if there is no more progress.
   std::string watch() {
     set_up_.wait();
     std::vector<const dispatch::Progress*> ranks;
@@ -116,7 +116,7 @@ class RankThreads {
     return {};
   }
 
-  // Of the rank that has ended the fewest.
+  // Of the rank with the fewest ended iterations.
   int iterations() const {
     std::uint32_t fewest = UINT32_MAX;
     for (const dispatch::Progress& progress : progress_) fewest = std::min(fewest, progress.iterations.load());
@@ -133,7 +133,7 @@ class RankThreads {
       throw InternalError(where + error.what());
     } catch (const std::bad_alloc&) {
       throw MachineError(where + "out of memory");
-    }  // UserError names what is wrong by itself
+    }  // UserError is self-explanatory
   }
 
   const graph::TaskGraph& graph_;
@@ -143,7 +143,7 @@ class RankThreads {
   std::vector<dispatch::Progress> progress_;
   std::vector<dispatch::RankResult> results_;
   std::vector<std::exception_ptr> errors_;
-  std::latch set_up_;  // before that, `progress_` is not to be read
+  std::latch set_up_;  // `progress_` must not be read before
 
   std::mutex control_;
   std::condition_variable moved_;

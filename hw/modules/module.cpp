@@ -30,10 +30,10 @@ std::vector<fs::path> folders() {
   return all;
 }
 
-// What the entry of a module hands over. Throws MachineError with the bare reason.
+// The result of a module's entry function. Throws MachineError with the bare reason.
 template <class T>
 T* enter(const fs::path& file, const char* symbol) {
-  // RTLD_LOCAL: two modules may hold the same rooms and different packages. RTLD_NODELETE: see the header.
+  // RTLD_LOCAL: two modules may contain the same rooms and different packages. RTLD_NODELETE: see the header.
   void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (module == nullptr) throw MachineError(dlerror());
   const auto entry = reinterpret_cast<int (*)(const char*, T**, ModuleError*)>(dlsym(module, symbol));
@@ -63,7 +63,7 @@ fs::path find(const std::string& name) {
   throw MachineError(fmt::format("{} was not built: it is not in {}", file, looked));
 }
 
-// The format that every refusal of a module has.
+// The common format of refusals of a module.
 [[noreturn]] void refuse(const std::string& name, const MachineError& why) {
   throw MachineError(fmt::format("backend {} unavailable: {}", name, why.what()));
 }
@@ -86,7 +86,7 @@ int hand_over(const char* host_build_id, const Make& make, ModuleError* error) n
   } catch (const std::exception& what) {
     try {
       copy(what.what(), error);
-    } catch (...) {  // no memory for the message
+    } catch (...) {  // out of memory for the message
       error->message[0] = '\0';
     }
   } catch (...) {

@@ -1,4 +1,4 @@
-// Matrix products by OpenBLAS, where it is installed.
+// Matrix products by OpenBLAS, if installed.
 #pragma once
 #include "cpu/kernels.hpp"
 
@@ -9,9 +9,9 @@ struct Gemm {
   const char* name = "own kernel";
 };
 
-// Loaded when it is asked for, not linked: its build with threads starts one per core when it is loaded, which only a
-// rank may do, and there it is told to use one. (Debian's serial build must not be called by two threads at once; a
-// rank has one that computes.)
+// Loaded on demand, not linked: its threaded build starts one thread per core when loaded, which only a rank may do,
+// and there it is told to use one. (Debian's serial build must not be called by two threads at once; a rank has one
+// computing thread.)
 Gemm fastest_gemm();
 
 }  // namespace rehearsal::mpi

@@ -1,4 +1,4 @@
-// How far the clocks of several hosts are apart.
+// Offsets between the clocks of several hosts.
 #pragma once
 #include <mpi.h>
 
@@ -6,14 +6,13 @@
 
 namespace rehearsal::mpi {
 
-// The offset is what this clock shows minus what that of rank 0 shows at the same instant; it is off by at most
-// `error`.
+// This clock minus the clock of rank 0 at the same instant, accurate to `error`.
 struct ClockOffset {
   Time offset, error;
 };
 
-// Each rank asks rank 0 for the time again and again; the exchange with the shortest round trip counts, because there
-// the answer was read within half of it (Cristian 1989). All ranks of `all` call it. Does not see drift.
+// Each rank asks rank 0 for the time repeatedly; the exchange with the shortest round trip counts, because it bounds
+// the error by half of that (Cristian 1989). Collective over `all`. Does not detect drift.
 ClockOffset measure_clock(MPI_Comm all);
 
 }  // namespace rehearsal::mpi

@@ -22,8 +22,8 @@ Environment::Environment() {
     int before = 0, provided = 0;
     MPI_Initialized(&before);
     if (before) throw MachineError("MPI can be started once in a process, and was");
-    setenv("HWLOC_COMPONENTS", "-gl", 0);  // no X servers, as in launch/mpirun.cpp, whoever started us
-    // Other threads of ours only watch; MPI is called by one.
+    setenv("HWLOC_COMPONENTS", "-gl", 0);  // no X servers, as in launch/mpirun.cpp, but for any launcher
+    // Our other threads only watch; one thread calls MPI.
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
@@ -33,7 +33,7 @@ Environment::Environment() {
     check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here),
           "MPI_Comm_split_type");
     check(MPI_Comm_size(here, &ranks_here_), "MPI_Comm_size");
-    // The smallest: all must agree whether there is more than one host.
+    // The minimum: all ranks must agree on whether there is more than one host.
     MPI_Allreduce(MPI_IN_PLACE, &ranks_here_, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     MPI_Comm_free(&here);
   });
@@ -44,7 +44,7 @@ Environment::~Environment() {
 }
 
 std::vector<std::string> gather(const Environment& environment, const std::string& bytes) {
-  static constexpr std::size_t kPiece = 1 << 30;  // counts are int
+  static constexpr std::size_t kPiece = 1 << 30;  // MPI counts are int
   auto in_pieces = [](std::size_t size, auto&& move) {
     for (std::size_t at = 0; at < size; at += kPiece)
       move(at, static_cast<int>(std::min<std::size_t>(kPiece, size - at)));

@@ -1,4 +1,4 @@
-// MPI in this process: started once, ended once, and not at all after an error.
+// MPI in this process: initialised once and finalised once, but not finalised after an error.
 #pragma once
 #include <mpi.h>
 
@@ -16,9 +16,9 @@ void check(int code, const char* call);
 
 class Environment {
  public:
-  // Throws MachineError: MPI was used before in this process and cannot be started again.
+  // Throws MachineError when MPI was used before in this process: it cannot be started again.
   Environment();
-  // Ends MPI, which waits for all ranks; after an error it is left to the launcher to end them.
+  // Finalises MPI, which waits for all ranks; after an error the launcher must end them instead.
   ~Environment();
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
@@ -30,7 +30,7 @@ class Environment {
   launch::Heartbeat& presence() { return presence_; }
   bool failed() const { return failed_; }
 
-  // Runs `work`; what it throws is shown to the parent first, and MPI is not used any more.
+  // Runs `work`; reports an exception to the parent first, and then does not use MPI any more.
   template <class Work>
   auto guarded(Work&& work) {
     try {
@@ -48,9 +48,9 @@ class Environment {
   bool failed_ = false;
 };
 
-// Everybody's bytes at rank 0, in rank order; empty elsewhere. Any length.
+// The bytes of all ranks at rank 0, in rank order; empty elsewhere. Any length.
 std::vector<std::string> gather(const Environment& environment, const std::string& bytes);
-// Everybody's text everywhere, in rank order; all of the same length.
+// The texts of all ranks at every rank, in rank order; all of equal length.
 std::vector<std::string> gather_everywhere(const Environment& environment, const std::string& text);
 
 }  // namespace rehearsal::mpi

@@ -1,4 +1,4 @@
-// The entry of librehearsal_mpi.so.
+// The entry point of librehearsal_mpi.so.
 #include "modules/module.hpp"
 
 #include "mpi/mpi_backend.hpp"

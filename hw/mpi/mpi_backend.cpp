@@ -88,7 +88,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
     return result;
   }
 
-  // To whoever makes the timeline: the parent, or rank 0 of a job without one.
+  // Reports to the process that makes the timeline: the parent, or rank 0 of a job without one.
   Timeline report(const RankResult& result, const RunOptions& options) {
     const std::string bytes = dispatch::write(result);
     if (launch::is_rank()) return environment_->presence().publish(bytes), Timeline{};

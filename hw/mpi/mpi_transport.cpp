@@ -20,11 +20,11 @@ namespace {
 using graph::EndpointId;
 using graph::EndpointKind;
 
-constexpr std::size_t kAhead = 2;  // receives that wait for a message, per endpoint
-// Short enough that a message above the eager limit is not held up, long enough that a waiting rank leaves its core to
+constexpr std::size_t kAhead = 2;  // posted receives per endpoint
+// Short enough not to delay a message above the eager limit, long enough for a waiting rank to leave its core to
 // others: 20 us cost 0.9-1.1 % of an iteration of 5 ms tasks on eight ranks and two cores.
 const Time kSlice = seconds(20e-6);
-const Time kLead = seconds(3e-3);  // from the agreement to the start; once per rank that shares a core
+const Time kLead = seconds(3e-3);  // from the agreement to the start; multiplied by the ranks that share a core
 
 int counted(std::size_t n, const char* what) {
   if (n > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -32,15 +32,15 @@ int counted(std::size_t n, const char* what) {
   return static_cast<int>(n);
 }
 
-// What a sender posts: the size of the message, at least one byte.
+// Size of the message that a sender posts, at least one byte.
 std::size_t message_bytes(const graph::TaskGraph& graph, RankId rank, LocalTask task) {
   const graph::Program& program = graph.program_of(graph.ranks()[rank.index()]);
   const auto* message = std::get_if<graph::Message>(&graph.work(program.work[task.index()]));
   return message ? static_cast<std::size_t>(std::max<std::int64_t>(message->size.count(), 1)) : 1;
 }
 
-// As MPI_SUM for pairs of numbers, which MPI has no type for: added as floats, rounded once a pair. Symmetric, so that
-// whichever way MPI exchanges them all members compute the same bits.
+// MPI_SUM for arrays of bf16, which MPI has no type for: added as floats, rounded once per addition. Commutative, so
+// that all members compute the same bits however MPI exchanges the operands.
 void add_bf16(void* in, void* into, int* length, MPI_Datatype*) {
   const auto* a = static_cast<const std::uint16_t*>(in);
   auto* b = static_cast<std::uint16_t*>(into);
@@ -52,7 +52,7 @@ void add_bf16(void* in, void* into, int* length, MPI_Datatype*) {
 BufferPool::Buffer BufferPool::get(std::size_t size) {
   auto& free = free_[size];
   if (free.empty()) return std::make_unique_for_overwrite<std::byte[]>(size);
-  // The one that was given back first: in turn, as a rank's own buffers are.
+  // The buffer returned first: round-robin, as a rank's own buffers are used.
   Buffer buffer = std::move(free.front());
   free.pop_front();
   return buffer;
@@ -67,7 +67,7 @@ MpiTransport::MpiTransport(const graph::TaskGraph& graph, RankId rank, Manner ma
   connect();
 }
 
-// After an error the ranks are not together any more, and MPI is left alone.
+// After an error the ranks are out of step, so MPI is not called.
 MpiTransport::~MpiTransport() {
   if (std::uncaught_exceptions() > 0) return;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -90,7 +90,7 @@ void MpiTransport::connect() {
   int found = 0;
   MPI_Comm_get_attr(messages_, MPI_TAG_UB, &highest_tag, &found);
 
-  // Group by group in the order of the graph, so that no two ranks wait for each other in different groups.
+  // Group by group in graph order, so that no two ranks wait for each other in different groups.
   MPI_Group world = MPI_GROUP_NULL;
   check(MPI_Comm_group(control_, &world), "MPI_Comm_group");
   for (std::size_t g = 0; g < graph_.groups().size(); ++g) {
@@ -128,7 +128,7 @@ void MpiTransport::connect() {
   }
 }
 
-// One more receive that waits for a message.
+// Posts one more receive.
 void MpiTransport::expect(std::uint32_t endpoint) {
   Inbox& inbox = inboxes_[endpoint];
   Arrival& arrival = inbox.arrivals.emplace_back();
@@ -148,7 +148,7 @@ void MpiTransport::add(MPI_Request request, Active active) {
 
 void MpiTransport::progress() {
   if (requests_.empty()) {
-    // What was sent may still sit in MPI's own queues.
+    // Sent data may still be in MPI's own queues.
     int there = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &there, MPI_STATUS_IGNORE);
     return;
@@ -161,7 +161,7 @@ void MpiTransport::progress() {
   if (done <= 0) return;
   const Time at = dispatch::now();
   changed_ = true;
-  // Out of the list first: what completes may start something new.
+  // Remove them from the list first: a completion may start a new request.
   std::vector<std::pair<Active, int>> completed;
   for (int i = 0; i < done; ++i) {
     int length = 0;
@@ -275,7 +275,7 @@ void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precisi
       INVARIANT(out.size() * static_cast<std::size_t>(room.size) == in.size(),
                 "a reduce-scatter has one part per member");
       std::byte* to = out.data();
-      if (to == part(in, out.size())) {  // in place means something else in MPI: through a buffer of ours
+      if (to == part(in, out.size())) {  // in-place operands differ from MPI's, so use a buffer of ours
         room.out = out;
         room.scratch_size = out.size();
         room.scratch = pool_.get(room.scratch_size);
@@ -292,7 +292,7 @@ void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precisi
       check(MPI_Ialltoall(in.data(), block, type, out.data(), block, type, room.members, &request), "MPI_Ialltoall");
       break;
     }
-    case CollectiveKind::shift: {  // in place: through a buffer of ours
+    case CollectiveKind::shift: {  // in place needs a buffer of ours
       INVARIANT(in.size() == out.size(), "a shift keeps its length");
       room.out = out;
       room.scratch_size = out.size();
@@ -342,8 +342,8 @@ void MpiTransport::finish(MPI_Request& request) {
 }
 
 Time MpiTransport::agree_on_start() {
-  // Messages that nobody took (a receive was left out on purpose) belong to the iteration that is over; those of the
-  // next one cannot come before this rank has joined the barrier.
+  // Messages not taken (fault injection skipped a receive) belong to the previous iteration; those of the next one
+  // cannot arrive before this rank has joined the barrier.
   for (Inbox& inbox : inboxes_) {
     while (!inbox.arrivals.empty() && inbox.arrivals.front().at) {
       pool_.put(inbox.longest, std::move(inbox.arrivals.front().bytes));

@@ -1,9 +1,9 @@
-// Messages and collectives of one rank over MPI, all of them nonblocking. One thread.
+// Messages and collectives of one rank over MPI, all nonblocking. Single-threaded.
 //
-// MPI moves data only while somebody is inside it, so everything that waits calls it again and again. A message is
-// copied into a buffer of the transport and sent from there; receives are posted two messages ahead into such buffers,
-// so that a message has where to go whenever its receiver looks. A channel is the pair of its sender and the sender's
-// endpoint, which is its tag: MPI keeps the order of messages of one sender and tag.
+// MPI moves data only while a thread is inside it, so everything that waits calls it repeatedly. A message is copied
+// into a transport buffer and sent from there; two receives per endpoint are posted ahead into such buffers, so that a
+// message can arrive before its receiver looks. A channel is the pair of its sender and the sender's endpoint, which is
+// its tag: MPI keeps the order of messages with the same sender and tag.
 #pragma once
 #include <mpi.h>
 
@@ -18,7 +18,7 @@
 
 namespace rehearsal::mpi {
 
-// Buffers of equal sizes are used in turn; they are given back, never freed before the end.
+// Buffers of equal size, reused round-robin; they are returned, and freed only at the end.
 class BufferPool {
  public:
   using Buffer = std::unique_ptr<std::byte[]>;
@@ -36,7 +36,7 @@ class MpiTransport : public dispatch::Transport {
     ClockOffset clock;
     const std::atomic<bool>* stop = nullptr;
   };
-  // Makes the communicators: all ranks at the same time. Throws MachineError. The graph outlives it.
+  // Makes the communicators: collective over all ranks. Throws MachineError. The graph must outlive the transport.
   MpiTransport(const graph::TaskGraph& graph, RankId rank, Manner manner);
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
@@ -48,7 +48,8 @@ class MpiTransport : public dispatch::Transport {
   void take(graph::EndpointId from, std::span<std::byte> into) override;
   void join(graph::EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
             std::span<std::byte> out) override;
-  // `together` is when this rank joined: what others did is known when all results are together (dispatch::assemble).
+  // `together` is when this rank joined: the joins of others are known once all results are merged
+  // (dispatch::assemble).
   std::optional<Meeting> joined(graph::EndpointId group) override;
   void wait(Time deadline) override;
   Time agree_on_start() override;
@@ -61,20 +62,20 @@ class MpiTransport : public dispatch::Transport {
   };
   struct Inbox {
     int source = 0, tag = 0;
-    std::size_t longest = 0;       // message of the endpoint
-    std::deque<Arrival> arrivals;  // the front is the next to be taken; includes those that are still expected
-    std::uint64_t taken = 0;       // since ever: number of the front
-    std::uint32_t first = 0;       // of the front, within the iteration
+    std::size_t longest = 0;       // largest message of the endpoint
+    std::deque<Arrival> arrivals;  // front: the next to be taken; includes those still expected
+    std::uint64_t taken = 0;       // since the start of the run: number of the front
+    std::uint32_t first = 0;       // number of the front within the iteration
     std::size_t expected = 0;      // arrivals without a time
   };
   struct Room {
     MPI_Comm members = MPI_COMM_NULL;
     int index = 0, size = 1;
     bool joined = false;
-    int pending = 0;  // requests of the collective under way
+    int pending = 0;  // pending requests of the collective
     Meeting meeting{};
     std::optional<Time> done;
-    std::span<std::byte> out;  // where a result in `scratch` goes
+    std::span<std::byte> out;  // destination of a result in `scratch`
     BufferPool::Buffer scratch;
     std::size_t scratch_size = 0;
   };
@@ -82,8 +83,8 @@ class MpiTransport : public dispatch::Transport {
   struct Active {
     Operation operation{};
     std::uint32_t endpoint = 0;
-    std::uint64_t number = 0;  // of a receive
-    BufferPool::Buffer bytes;  // of a send
+    std::uint64_t number = 0;  // for a receive
+    BufferPool::Buffer bytes;  // for a send
     std::size_t size = 0;
   };
 
@@ -92,7 +93,7 @@ class MpiTransport : public dispatch::Transport {
   void add(MPI_Request request, Active active);
   void progress();
   void complete(Active& active, int length, Time at);
-  void finish(MPI_Request& request);  // keeps everything moving; throws Stopped
+  void finish(MPI_Request& request);  // drives all requests meanwhile; throws Stopped
   void pause(Time deadline) const;
 
   const graph::TaskGraph& graph_;
@@ -101,9 +102,9 @@ class MpiTransport : public dispatch::Transport {
   BufferPool pool_;
   MPI_Comm messages_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
   MPI_Op add_bf16_ = MPI_OP_NULL;
-  std::vector<Inbox> inboxes_;  // indexed by endpoint; likewise rooms_
+  std::vector<Inbox> inboxes_;  // by endpoint, as rooms_
   std::vector<Room> rooms_;
-  std::vector<MPI_Request> requests_;  // what is under way; active_ in the same order
+  std::vector<MPI_Request> requests_;  // pending; active_ has the same order
   std::vector<Active> active_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;

@@ -1,5 +1,4 @@
-// Reads and writes of a file, several under way: io_uring where the kernel permits it, else pread and pwrite one by
-// one.
+// Concurrent reads and writes of a file: io_uring where the kernel permits it, otherwise pread and pwrite one by one.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +17,9 @@ struct Request {
 class Channel {
  public:
   virtual ~Channel() = default;
-  // No more than kDepth at once. `slot` names it.
+  // At most kDepth at once. `slot` identifies it.
   virtual void submit(std::size_t slot, const Request& request) = 0;
-  // Of one that was submitted, in any order. `result`: bytes, or an error as -errno.
+  // Completion of a submitted request, in any order. `result`: bytes, or an error as -errno.
   struct Completion {
     std::size_t slot;
     std::int64_t result;
@@ -32,7 +31,7 @@ inline constexpr std::size_t kDepth = 8;
 
 struct OpenedChannel {
   std::unique_ptr<Channel> channel;
-  std::string refused;  // why it is not io_uring; empty where it is
+  std::string refused;  // why io_uring is not used; empty if it is
 };
 OpenedChannel open_channel(bool io_uring);
 

@@ -1,5 +1,5 @@
-// Which parts of a file are in use. An extent begins at a block and has whole blocks, as O_DIRECT asks for; what was
-// asked for is counted to the byte.
+// The used parts of a file. An extent consists of whole blocks, as O_DIRECT requires; requested sizes are counted to
+// the byte.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,24 +8,24 @@
 
 namespace rehearsal::tiers {
 
-// What O_DIRECT is aligned to: enough for the disks there are (logical sectors of 512 or 4096 bytes).
+// Alignment for O_DIRECT: enough for existing disks (logical sectors of 512 or 4096 bytes).
 inline constexpr std::int64_t kBlock = 4096;
 
 constexpr std::int64_t whole_blocks(std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 class Extents {
  public:
-  // The lowest gap that is large enough; the offset in the file. An extent of no bytes takes a block too.
+  // Takes the lowest gap that is large enough; returns its offset in the file. An extent of no bytes takes a block too.
   std::int64_t allocate(Bytes size);
-  void free(std::int64_t offset);  // of an extent that is in use
-  // Of the last extent in use.
+  void free(std::int64_t offset);  // of a used extent
+  // End of the last used extent.
   std::int64_t end() const { return end_; }
-  Bytes live() const { return live_; }  // as asked for
+  Bytes live() const { return live_; }  // as requested
   Bytes high_water() const { return high_water_; }
 
  private:
   std::map<std::int64_t, Bytes> used_;         // by offset
-  std::map<std::int64_t, std::int64_t> gaps_;  // offset -> length; never two that touch, none at the end
+  std::map<std::int64_t, std::int64_t> gaps_;  // offset -> length; merged with neighbours, none at the end
   std::int64_t end_ = 0;
   Bytes live_, high_water_;
 };

@@ -15,7 +15,7 @@
 namespace rehearsal::tiers {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 20;  // of one request; kDepth of them are under way
+constexpr std::int64_t kPiece = 1 << 20;  // per request; kDepth of them are in flight
 static_assert(kPiece % kBlock == 0);
 
 constexpr std::int64_t block_of(std::int64_t offset) { return offset / kBlock * kBlock; }
@@ -27,7 +27,7 @@ struct alignas(kBlock) FileStore::Bounce {
   std::byte bytes[kPiece];
 };
 
-// One copy between memory and a range of the file. Offsets are those of the file.
+// One copy between memory and a range of the file. Offsets are in the file.
 struct FileStore::Copy {
   const UnnamedFile& file;
   Side& side;
@@ -35,7 +35,7 @@ struct FileStore::Copy {
   std::byte* memory;
   std::int64_t begin, end, region_end;
 
-  // Some of it, in a slot of its own: bytes from `from` to `to`.
+  // A part of the copy, in one slot: bytes from `from` to `to`.
   struct Piece {
     Request request;
     std::int64_t from = 0, to = 0;
@@ -46,7 +46,7 @@ struct FileStore::Copy {
   void run() {
     std::vector<std::size_t> idle;
     for (std::size_t slot = kDepth; slot-- > 0;) idle.push_back(slot);
-    std::exception_ptr error;  // what is under way ends before anybody hears of it: it uses the memory
+    std::exception_ptr error;  // thrown only after pending requests end, because they use the memory
     for (std::int64_t next = begin; idle.size() < kDepth || (next < end && !error);) {
       try {
         while (next < end && !error && !idle.empty()) {
@@ -62,7 +62,7 @@ struct FileStore::Copy {
       const auto done = side.opened.channel->next();
       try {
         if (!error && !finished(pieces[done.slot], done.result)) {
-          side.opened.channel->submit(done.slot, pieces[done.slot].request);  // the rest of it
+          side.opened.channel->submit(done.slot, pieces[done.slot].request);  // the remainder of the piece
           continue;
         }
       } catch (...) {
@@ -89,7 +89,7 @@ struct FileStore::Copy {
     return piece.to;
   }
 
-  // Blocks are written whole. What shares one with this piece comes from the file; behind a region there is nothing.
+  // Whole blocks are written. Bytes of a block outside this piece come from the file; after a region there are none.
   void fill(const Piece& piece, std::int64_t low, std::int64_t high) const {
     std::byte* const bounce = piece.request.memory;
     const std::int64_t last = high - kBlock;
@@ -111,12 +111,12 @@ struct FileStore::Copy {
     if (n < kBlock) file.fail_cut(block + n);
   }
 
-  // False: the request has what is left of it.
+  // False: the request now has the remainder.
   bool finished(Piece& piece, std::int64_t result) const {
     auto& request = piece.request;
     if (result == -EINTR || result == -EAGAIN) return false;
     if (result < 0) file.fail(write ? "write" : "read", static_cast<int>(-result));
-    const bool odd = file.direct() && result % kBlock != 0;  // only the end of a file is inside a block
+    const bool odd = file.direct() && result % kBlock != 0;  // only the end of a file can be inside a block
     if (result < request.size) {
       if (!write && (result == 0 || odd)) file.fail_cut(request.offset + result);
       if (result == 0 || odd) file.fail("write", EIO);
@@ -163,7 +163,7 @@ void FileStore::put(std::int64_t place, Bytes size, std::span<const std::byte> f
   if (from.empty()) return;
   file_.check();
   const std::int64_t begin = place + at, count = static_cast<std::int64_t>(from.size());
-  // A request has one kind of memory; that of a write is only read.
+  // Requests have non-const memory; that of a write is only read.
   auto* memory = const_cast<std::byte*>(from.data());
   Copy{file_, writes_, true, memory, begin, begin + count, place + size.count()}.run();
 }

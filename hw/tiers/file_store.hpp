@@ -1,5 +1,5 @@
-// The tier `nvme`: a file of one rank. Past the page cache (O_DIRECT) with io_uring where the kernel and the file
-// system permit it, else with what they permit; means() says which.
+// The tier `nvme`: one file per rank. It bypasses the page cache (O_DIRECT) and uses io_uring where the kernel and the
+// file system permit it, otherwise what they permit; means() tells which.
 #pragma once
 #include <array>
 #include <memory>
@@ -13,9 +13,9 @@ namespace rehearsal::tiers {
 
 struct FileOptions {
   std::string directory = usual_directory();
-  std::string whose = "rank 0";         // in messages
-  Bytes capacity;                       // room that is taken on the disk at once; beyond it the file grows
-  bool direct = true, io_uring = true;  // false: not even tried
+  std::string whose = "rank 0";         // for messages
+  Bytes capacity;                       // disk space reserved at once; beyond it the file grows
+  bool direct = true, io_uring = true;  // false: not attempted
 };
 
 class FileStore final : public Store {
@@ -29,7 +29,7 @@ class FileStore final : public Store {
 
   bool direct() const { return file_.direct(); }
   Bytes length() const { return Bytes(file_.length()); }  // of the file, in whole blocks
-  Bytes cached() const { return file_.cached(); }         // of it, in the page cache
+  Bytes cached() const { return file_.cached(); }         // of the file, in the page cache
 
  private:
   struct Bounce;  // aligned memory of a slot

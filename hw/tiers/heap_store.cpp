@@ -13,7 +13,7 @@
 namespace rehearsal::tiers {
 namespace {
 
-constexpr std::align_val_t kPage{4096};  // also what O_DIRECT asks of memory: a file may be read into it
+constexpr std::align_val_t kPage{4096};  // also the memory alignment of O_DIRECT: a file may be read into it
 
 std::byte* address(std::int64_t place) { return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(place)); }
 

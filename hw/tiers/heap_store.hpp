@@ -1,4 +1,4 @@
-// The tier `host` where ranks compute on a CPU: memory beside that of the rank, copied by threads of its own.
+// The tier `host` for ranks that compute on a CPU: separate memory, copied by threads of its own.
 #pragma once
 #include <map>
 
@@ -10,8 +10,8 @@ class HeapStore final : public Store {
  public:
   HeapStore() = default;
   ~HeapStore() override;
-  Region allocate(Bytes size) override;  // throws MachineError where there is no memory left
-  // The region itself: what the host computes on, and where files are read to and written from.
+  Region allocate(Bytes size) override;  // throws MachineError when out of memory
+  // The memory of a region: the host computes on it, and files are read into it and written from it.
   std::span<std::byte> memory(Region region) const;
   Bytes live() const override { return live_; }
   Bytes high_water() const override { return high_water_; }
@@ -29,7 +29,7 @@ class HeapStore final : public Store {
     std::unique_ptr<std::byte[], Freed> memory;
     Bytes size;
   };
-  std::map<std::int64_t, Block> blocks_;  // by address, which is their place
+  std::map<std::int64_t, Block> blocks_;  // by address, which is their `place`
   Bytes live_, high_water_;
 };
 

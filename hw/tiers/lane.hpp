@@ -1,5 +1,5 @@
-// What a thread of its own does in the order in which it is asked to, so that copies run beside computing: a copy
-// engine, or one direction of a disk.
+// A thread that runs jobs in the order added, so that copies run concurrently with compute: like a copy engine, or one
+// direction of a disk.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -16,19 +16,19 @@ namespace rehearsal::tiers {
 
 class Lane {
  public:
-  using Number = std::uint64_t;  // of a job, from 1 on
+  using Number = std::uint64_t;  // number of a job, from 1 on
 
   Lane() = default;
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
-  ~Lane();  // ends the job under way; those that wait are forgotten
+  ~Lane();  // ends the running job; waiting jobs are dropped
 
-  // Begins later; the thread starts with the first.
+  // Queues a job; the first one starts the thread.
   Number add(std::function<void()> job);
-  // When it ended, well or not; nothing as long as it has not. Until it was waited for.
+  // When the job ended, successfully or not; nothing while it has not. Valid until wait() was called for it.
   using Instant = std::chrono::steady_clock::time_point;
   std::optional<Instant> ended(Number job) const;
-  // Until it has ended; throws what it threw. Once for each.
+  // Waits for the end of the job, and throws the exception that it threw. Once per job.
   void wait(Number job);
 
  private:
@@ -37,8 +37,8 @@ class Lane {
   mutable std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::deque<std::function<void()>> queue_;
-  std::map<Number, Instant> when_;               // ended, not waited for yet
-  std::map<Number, std::exception_ptr> failed_;  // likewise
+  std::map<Number, Instant> when_;               // ended, but not waited for yet
+  std::map<Number, std::exception_ptr> failed_;  // as when_: failed jobs
   Number added_ = 0, ended_ = 0;
   bool stop_ = false;
   std::thread thread_;

@@ -1,5 +1,5 @@
-// The tiers of one rank beside the memory that it computes in (spec of a buffer's tier: base/tier.hpp): handles instead
-// of stores, and the file is there only where it is needed.
+// A rank's tiers outside the memory it computes in (tiers of buffers: base/tier.hpp): handles instead of stores, and
+// the file is opened only if needed.
 #pragma once
 #include <memory>
 #include <span>
@@ -23,23 +23,23 @@ struct Pending {
 
 class Storage {
  public:
-  // The file is opened by the first region in it, or now, where it has a capacity: a full disk is found at the
-  // beginning. Both throw MachineError.
+  // The file is opened for the first region in it, or at once if it has a capacity, so that a full disk shows at the
+  // start. Both throw MachineError.
   explicit Storage(FileOptions file);
 
   Handle allocate(Tier tier, Bytes size);  // host or nvme
   void free(Handle handle);
-  // Begins a copy between memory and `at` of a region; as Store::write and Store::read.
+  // Starts a copy between memory and offset `at` of a region; as Store::write and Store::read.
   Pending copy(std::span<std::byte> memory, Handle handle, Direction direction, Bytes at = {});
   void wait(Pending copy);
   std::optional<Lane::Instant> ended(Pending copy) const;
-  std::span<std::byte> host_memory(Handle handle) const;  // of a region of the host
+  std::span<std::byte> host_memory(Handle handle) const;  // for a region on the host
 
   Bytes live(Tier tier) const;
   Bytes high_water(Tier tier) const;
-  std::string means(Tier tier) const;  // empty where nothing was kept there
+  std::string means(Tier tier) const;  // empty if the tier was never used
   struct FileUse {
-    Bytes length, cached;  // of the file, and how much of it is in the page cache
+    Bytes length, cached;  // of the file, and its part in the page cache
   };
   FileUse file_use() const;
 

@@ -1,5 +1,5 @@
-// Where bytes lie that a rank does not compute on: the memory of its host, or a file. Regions are allocated and freed;
-// copies to and from them run beside whoever asks for them.
+// Memory for bytes that a rank does not compute on: in the memory of its host, or in a file. Regions are allocated and
+// freed; copies to and from them run asynchronously.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace rehearsal::tiers {
 
-using Region = std::uint64_t;  // in one store
+using Region = std::uint64_t;  // unique in one store
 
-// A copy that was begun.
+// A copy that was started.
 struct Ticket {
   bool write = false;
   Lane::Number number = 0;
 };
 
-// Writes happen in the order in which they were begun, and so do reads, but a read and a write do not wait for each
-// other: who reads what was written waits for the write first. One thread uses a store.
+// Writes run in the order in which they were started, and so do reads, but reads and writes do not wait for each other:
+// to read written data, first wait for the write. One thread uses a store.
 //
-// Whatever the machine lacks ends with MachineError: at once, or where the copy is waited for.
+// Faults of the machine throw MachineError: at once, or when the copy is waited for.
 class Store {
  public:
   Store() = default;
@@ -35,29 +35,29 @@ class Store {
   virtual ~Store() = default;
 
   virtual Region allocate(Bytes size) = 0;
-  void free(Region region);  // no copy of it may be under way
+  void free(Region region);  // no copy of it may be pending
 
-  // Both may go to any part of a region. The memory stays where it is until the copy was waited for.
+  // Both can access any part of a region. The memory must stay valid until the copy was waited for.
   Ticket write(Region region, std::span<const std::byte> from, Bytes at = {});
   Ticket read(Region region, std::span<std::byte> to, Bytes at = {});
   std::optional<Lane::Instant> ended(Ticket ticket) const;
-  void wait(Ticket ticket);  // once for each
+  void wait(Ticket ticket);  // once per ticket
 
-  // Sizes of regions as they were asked for.
+  // Sizes of regions as requested.
   virtual Bytes live() const = 0;
   virtual Bytes high_water() const = 0;
-  // What carries the bytes, in words.
+  // How the bytes are transferred, in words.
   virtual std::string means() const = 0;
 
  protected:
   Region add(std::int64_t place, Bytes size);
   std::int64_t place(Region region) const;
-  // Ends both lanes: derived classes call it before what their copies use is gone.
+  // Ends both lanes: derived classes must call it before they destroy what their copies use.
   void stop();
 
  private:
   virtual void release(std::int64_t place) = 0;
-  // Run on a lane. `place` is what the region was added with.
+  // Run on a lane. `place`: the value with which the region was added.
   virtual void put(std::int64_t place, Bytes size, std::span<const std::byte> from, std::int64_t at) = 0;
   virtual void get(std::int64_t place, Bytes size, std::span<std::byte> to, std::int64_t at) = 0;
 

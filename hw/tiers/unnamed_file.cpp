@@ -24,12 +24,12 @@
 namespace rehearsal::tiers {
 namespace {
 
-constexpr std::int64_t kGuard = kBlock;  // behind the file's length
+constexpr std::int64_t kGuard = kBlock;  // after the file's length
 constexpr const char* kElsewhere = "name another directory with --tier-directory";
 
 std::string in_bytes(std::int64_t n) { return fmt::format("{} ({} bytes)", show(Bytes(n)), n); }
 
-// What a user of this file system may still write. Nothing where it does not tell.
+// Space that a user of this file system may still write. Nothing if it does not tell.
 std::int64_t room(int file) {
   struct statvfs there {};
   if (::fstatvfs(file, &there) != 0) return 0;
@@ -77,7 +77,7 @@ void UnnamedFile::open(bool direct) {
     const int access = O_RDWR | O_CLOEXEC | flags;
     file_ = ::openat(folder_, ".", O_TMPFILE | O_EXCL | access, 0600);
     if (file_ >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return file_ >= 0;
-    // No files without a name here (NFS, 9p): the name is taken away at once. Nothing is in the file yet.
+    // Unnamed files are not supported here (NFS, 9p): the name is removed at once. The file is still empty.
     const auto brief = fmt::format(".rehearse-tier-{}-{}", ::getpid(), std::random_device{}());
     file_ = ::openat(folder_, brief.c_str(), O_CREAT | O_EXCL | access, 0600);
     if (file_ >= 0) ::unlinkat(folder_, brief.c_str(), 0);
@@ -110,17 +110,17 @@ void UnnamedFile::grow(std::int64_t length) {
   if (length <= old) return;
   const std::int64_t has = old == 0 ? 0 : old + kGuard, wanted = length + kGuard;
   rlimit most{};
-  // Asked rather than tried: whoever writes beyond it is ended by SIGXFSZ.
+  // Checked rather than tried: a process that writes beyond the limit is killed by SIGXFSZ.
   if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
       static_cast<std::uint64_t>(wanted) > most.rlim_cur)
     throw MachineError(fmt::format("tier nvme: {} would need {}, and files may have {} (ulimit -f); raise that limit",
                                    name(), in_bytes(wanted), in_bytes(static_cast<std::int64_t>(most.rlim_cur))));
   const std::int64_t before = room(file_);
   int failed = ::fallocate(file_, 0, has, wanted - has) == 0 ? 0 : errno;
-  // A file system that cannot take room beforehand: the end is set, and a full disk shows where it is written to.
+  // A file system that cannot reserve space: only the length is set, and a full disk shows when it is written.
   if (failed == EOPNOTSUPP || failed == ENOSYS) failed = ::ftruncate(file_, wanted) == 0 ? 0 : errno;
   if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG) {
-    const bool whole = ::ftruncate(file_, has) == 0;  // gives back the part that it got
+    const bool whole = ::ftruncate(file_, has) == 0;  // gives back the part that was reserved
     const std::int64_t missing = wanted - has - before;
     throw MachineError(
         fmt::format("tier nvme: no room for {} in {}: {}{}; free as much there, or {}", in_bytes(wanted), name(),

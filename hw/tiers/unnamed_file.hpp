@@ -1,7 +1,7 @@
-// A file without a name in a directory of the user's choice: it ends with the process, however that ends, so a run that
+// An unnamed file in a directory of the user's choice: it disappears with the process, however that ends, so a run that
 // is killed leaves nothing behind (sim/design/real-tiers.md).
 //
-// Its length is taken before anything is written. Every fault is a MachineError that says which file, and what to do.
+// Its space is reserved before anything is written. Every fault is a MachineError with the file and a remedy.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@ std::string usual_directory();
 
 class UnnamedFile {
  public:
-  // `direct`: past the page cache, where the file system does it. `whose`: "rank 3", for messages.
+  // `direct`: bypass the page cache if the file system can. `whose`: "rank 3", for messages.
   UnnamedFile(const std::string& directory, const std::string& whose, bool direct);
   UnnamedFile(const UnnamedFile&) = delete;
   UnnamedFile& operator=(const UnnamedFile&) = delete;
@@ -24,15 +24,15 @@ class UnnamedFile {
 
   int descriptor() const { return file_; }
   bool direct() const { return direct_; }
-  const std::string& refused() const { return refused_; }  // why it is not direct; empty where it is or was not asked
+  const std::string& refused() const { return refused_; }  // why it is not direct; empty if it is or was not requested
   std::int64_t length() const { return length_; }
 
-  // Takes room on the disk up to `length`; says how much is missing. A block behind it is never written: whatever is
-  // written after somebody cut the file, it stays shorter than it was.
+  // Reserves disk space up to `length`, or says how much is missing. The block behind it is never written: so after
+  // another program truncated the file, no later write can restore its length.
   void grow(std::int64_t length);
-  // Whether it still is as it was left: not cut by somebody, its directory still there. A few calls of the kernel.
+  // Checks that the file was not truncated and its directory still exists. A few system calls.
   void check() const;
-  // How much of it the page cache holds.
+  // The part of it in the page cache.
   Bytes cached() const;
 
   // `doing`: "read" or "write"; `error`: an errno.
@@ -41,13 +41,13 @@ class UnnamedFile {
 
  private:
   void open(bool direct);
-  bool tried() const;  // whether aligned blocks go out and come back
+  bool tried() const;  // whether aligned blocks can be written and read back
   std::string name() const;
 
   std::string directory_, whose_, refused_;
   int folder_ = -1, file_ = -1;
   bool direct_ = false;
-  std::atomic<std::int64_t> length_ = 0;  // copies that are under way look at it while it grows
+  std::atomic<std::int64_t> length_ = 0;  // read by concurrent copies while it grows
 };
 
 }  // namespace rehearsal::tiers

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kRound = 512;          // every size is a multiple
-constexpr std::int64_t kLargestSmall = kMiB;  // of the small pool
+constexpr std::int64_t kLargestSmall = kMiB;  // requests served by the small pool
 constexpr std::int64_t kSmallSegment = 2 * kMiB;
-constexpr std::int64_t kSharedSegment = 20 * kMiB;  // of the large pool, for requests below
-constexpr std::int64_t kOwnSegment = 10 * kMiB;     // from here on a request gets a segment of its own,
-constexpr std::int64_t kSegmentRound = 2 * kMiB;    // a multiple of this
-// Segments lie apart, so that blocks of two of them are never neighbours; only the order of addresses counts.
+constexpr std::int64_t kSharedSegment = 20 * kMiB;  // in the large pool, for requests below kOwnSegment
+constexpr std::int64_t kOwnSegment = 10 * kMiB;     // from this size a request gets a segment of its own,
+constexpr std::int64_t kSegmentRound = 2 * kMiB;    // rounded up to a multiple of this
+// Segments lie far apart, so that blocks of two of them are never neighbours; only the order of addresses counts.
 constexpr std::int64_t kGap = std::int64_t(1) << 44;
 
 std::int64_t round_up(std::int64_t size, std::int64_t to) { return (size + to - 1) / to * to; }
@@ -126,7 +126,7 @@ void CachingAllocator::give_back_cached() {
       unmap_pages(index);
       continue;
     }
-    // Only what became free since the last retry: a job that does not fit tries again at every request.
+    // Only segments that became free since the last retry: a job that does not fit retries at every request.
     for (const Handle handle : std::exchange(pools_[index].whole, {})) {
       Block& block = blocks_[handle];
       block.listed = false;
@@ -142,7 +142,7 @@ void CachingAllocator::give_back_cached() {
 // --- expandable segments
 // ----------------------------------------------------------------------------------------------
 
-// At the end of the pool's segment; a free block there is part of the answer.
+// Grows the pool's segment at its end; a free block at the end becomes part of the returned block.
 CachingAllocator::Handle CachingAllocator::grow(std::uint32_t index, std::int64_t size) {
   // A retry inside `reserve` may unmap the free end itself, so it is taken first.
   Handle end = pools_[index].last;
@@ -175,10 +175,10 @@ CachingAllocator::Handle CachingAllocator::map_again(std::uint32_t index, std::i
   return block;
 }
 
-// Pages begin at multiples of the page size from the segment's address, which is a multiple of kGap.
+// Page boundaries are at multiples of the page size from the segment's address, which is a multiple of kGap.
 void CachingAllocator::unmap_pages(std::uint32_t index) {
   auto& pool = pools_[index];
-  for (const FreeBlocks::Entry& free : pool.free.all(page(index))) {  // smaller ones hold no page
+  for (const FreeBlocks::Entry& free : pool.free.all(page(index))) {  // smaller blocks contain no whole page
     const std::int64_t offset = free.address % kGap;
     const std::int64_t begin = round_up(offset, page(index)) - offset;
     const std::int64_t end = (offset + free.size) / page(index) * page(index) - offset;

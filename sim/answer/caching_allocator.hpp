@@ -1,18 +1,18 @@
-// The caching allocator of PyTorch (c10/cuda/CUDACachingAllocator.cpp) as a model: which segments a sequence of
-// allocations and frees makes it take from the device. Sizes only, no memory behind them; bytes.
+// A model of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp): which segments a sequence of allocations
+// and frees makes it take from the device. Sizes only, without memory behind them; in bytes.
 //
 // Requests are rounded up to 512 B. Up to 1 MiB they are cut from segments of 2 MiB (small pool); above, from segments
 // of 20 MiB if below 10 MiB, else from a segment of their own, rounded up to 2 MiB (large pool). Every stream has its
-// own pools. The smallest free block that suffices is taken, at equal size the one of the lowest address; what is left
-// over becomes a free block of its own when it is at least 512 B (small) or above 1 MiB (large); free neighbours of a
-// segment join. Segments stay reserved until the device is full: then all that are wholly free go back and the request
-// is tried once more (a retry: cudaFree waits for the device, so real runs stall).
+// own pools. Best fit: the smallest free block that suffices, among equal sizes the one at the lowest address. The rest
+// becomes a free block of its own if it is at least 512 B (small) or above 1 MiB (large); free neighbours within a
+// segment merge. Segments stay reserved until the device is full: then all wholly free ones are returned and the
+// request is repeated once (a retry: cudaFree waits for the device, so real runs stall).
 //
 // Expandable segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True): one segment per stream and pool, which grows
 // at its end, page by page (2 MiB small, 20 MiB large); a free block at the end grows with it. When the device is full,
 // whole pages inside free blocks are unmapped; their addresses are mapped again before the segment grows.
 //
-// Where even a retry fails, the model takes what it needs all the same and says so: `reserved` then shows by how much.
+// If even a retry fails, the model allocates anyway and reports it: `reserved` then shows by how much memory is short.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -26,7 +26,7 @@ namespace rehearsal::answer {
 class CachingAllocator {
  public:
   struct Options {
-    Bytes capacity{std::numeric_limits<std::int64_t>::max()};  // for segments: the device without context and libraries
+    Bytes capacity{std::numeric_limits<std::int64_t>::max()};  // for segments: device less context, libraries
     bool expandable_segments = false;
   };
   using Handle = std::uint32_t;
@@ -49,7 +49,7 @@ class CachingAllocator {
   struct Block {
     std::int64_t size = 0;
     std::int64_t address = 0;
-    Handle previous = kNone, next = kNone;  // in the segment
+    Handle previous = kNone, next = kNone;  // neighbours in the segment
     std::uint32_t pool = 0;                 // 2 * stream + large
     State state = State::live;
     bool listed = false;  // in Pool::whole
@@ -69,9 +69,9 @@ class CachingAllocator {
   void give_back_cached();
   void unmap_pages(std::uint32_t pool);
   Handle split(Handle block, std::int64_t size);  // the rest, as a live block behind it
-  void join(Handle first);                        // swallows its next
+  void join(Handle first);                        // absorbs its next block
   void make_free(Handle block);
-  bool is_whole(Handle block) const;  // a segment of its own, which the device can have back
+  bool is_whole(Handle block) const;  // fills a whole segment, which can be returned to the device
   Pool& pool_at(std::uint32_t index);
 
   Options options_;

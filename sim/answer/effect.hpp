@@ -1,4 +1,4 @@
-// One effect of the cost model that may be left out of a prediction (explore/ablation.hpp has the list).
+// An effect of the cost model that can be left out of a prediction (listed in explore/ablation.hpp).
 #pragma once
 #include <string_view>
 
@@ -8,12 +8,12 @@
 namespace rehearsal::answer {
 
 struct Effect {
-  std::string_view name, what;  // "bubble", one line of what is left out
-  // Either may be null: what to change before and after the model is planned.
+  std::string_view name, what;  // "bubble", and one line on what is left out
+  // The changes before and after the model is planned; either may be null.
   void (*in_scenario)(scenario::Concrete&) = nullptr;
   void (*in_plan)(plan::Plan&) = nullptr;
-  bool bubble = false;  // taken off the simulated iteration instead: it is no part of any stage
-  bool alone = false;   // nobody feels anybody
+  bool bubble = false;  // subtracted from the simulated iteration instead: it belongs to no stage
+  bool alone = false;   // no contention
 };
 
 }  // namespace rehearsal::answer

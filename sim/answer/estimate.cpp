@@ -9,7 +9,7 @@
 namespace rehearsal::answer {
 namespace {
 
-// One rank, whose last backward begins `backward` before `passes_end`: parts on one lane, reductions on the other.
+// The end of a rank whose last backward pass ends at `passes_end`: its parts on one lane, the reductions on the other.
 Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& problem, Time passes_end,
                     const std::vector<Time>& durations) {
   Time clock = passes_end - problem.time({0, 0, schedule::Op::backward}), reduced = clock;
@@ -20,7 +20,7 @@ Time overlapped_end(const lower::Lowering::End& end, const schedule::Problem& pr
   return std::max(clock, reduced);
 }
 
-// Every rank's end of the step behind its passes. The two ends of a tied embedding meet once on the way.
+// Adds what every rank does after its passes. The two ends of a tied embedding synchronise once in between.
 Time iteration(const schedule::Problem& problem, std::vector<Time> free, const lower::Lowering::End& end,
                const std::vector<Time>& durations) {
   if (!end.last_backward.empty()) free[0] = overlapped_end(end, problem, free[0], durations);
@@ -46,8 +46,8 @@ Time iteration(const schedule::Problem& problem, std::vector<Time> free, const l
   return last;
 }
 
-// What a rank does behind its passes begins when the last of its program has ended: where that is a message, when it
-// has arrived. Follows messages as the replay does, wire by wire.
+// A rank's work after its passes starts when its last task has ended or, if that is a message, when the message has
+// arrived. Follows messages wire by wire, as the replay does.
 class Sent {
  public:
   Sent(const schedule::Schedule& schedule, const schedule::Problem& problem) : up_(problem.stages()), down_(up_) {
@@ -74,17 +74,17 @@ class Sent {
       wire = leaves + edge.held, last = leaves + edge.transfer;
     }
   }
-  // When the message has arrived that is the last of a rank's program; 0 where another task is.
+  // Arrival of the message that ends a rank's program; 0 if another task ends it.
   Time last(std::uint32_t rank) const { return last_[rank]; }
 
  private:
   std::vector<schedule::Edge> chain_;
-  std::vector<std::vector<schedule::Edge>> up_, down_;  // of each stage: to other ranks
+  std::vector<std::vector<schedule::Edge>> up_, down_;  // by stage: edges to other ranks
   std::vector<Time> last_;
-  std::vector<std::array<Time, 2>> wires_;  // of each rank: when each is free
+  std::vector<std::array<Time, 2>> wires_;  // by rank: when each wire is free
 };
 
-// All replicas do the same, and steps follow each other.
+// All replicas do the same work, and steps do not overlap.
 bool is_regular(const scenario::Scenario& scenario) {
   return scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
          scenario.concrete->cluster.groups.empty();
@@ -107,7 +107,8 @@ schedule::Replay passes(const scenario::Scenario& scenario, const StageCosts& st
   return replay;
 }
 
-std::optional<Time> with_step_ends(const scenario::Scenario& scenario, StageCosts& staged, const schedule::Replay& passes) {
+std::optional<Time> with_step_ends(const scenario::Scenario& scenario, StageCosts& staged,
+                                   const schedule::Replay& passes) {
   if (!is_regular(scenario)) return std::nullopt;
   const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem);
   if (!end) return std::nullopt;
@@ -117,7 +118,7 @@ std::optional<Time> with_step_ends(const scenario::Scenario& scenario, StageCost
 Estimate estimate(const scenario::Scenario& scenario) {
   if (is_regular(scenario)) {
     auto staged = stage(scenario);
-    // Most of what only the graph can tell is known before the walk.
+    // Most cases that need the graph are known before the walk.
     if (staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
       if (const auto time = with_step_ends(scenario, staged, passes(scenario, staged))) return {*time, false};
   }

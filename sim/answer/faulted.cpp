@@ -25,13 +25,13 @@ std::vector<Faulted::Waits> waits_for_slow(const LoweredJob& lowered, const time
   const auto mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
   const auto& graph = lowered.graph;
   std::vector<bool> slow;
-  std::vector<std::uint32_t> first;  // of its tensor group
+  std::vector<std::uint32_t> first;  // rank of its tensor group
   for (const auto& rank : graph.ranks()) {
     const auto group = mesh.group(Axis::tensor, rank.job_rank);
     slow.push_back(std::any_of(group.begin(), group.end(), [&](auto gpu) { return health.slowdown(gpu) > 1; }));
     first.push_back(group.front());
   }
-  // Ranks that stand for several wait as each of them does.
+  // A rank that stands for several counts once for each of them.
   std::map<std::pair<std::uint32_t, std::uint8_t>, Faulted::Waits> by_awaited;
   for (const auto& wait : timeline::waiting(graph, timeline)) {
     if (!slow[wait.awaited.index()] || slow[wait.rank.index()]) continue;

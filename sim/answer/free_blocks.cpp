@@ -8,7 +8,7 @@ namespace rehearsal::answer {
 
 std::size_t FreeBlocks::first_of(std::int64_t size) const {
   const std::int64_t* first = sizes_.data();
-  for (std::size_t left = sizes_.size(); left > 0;) {  // without jumps: which half is right cannot be guessed
+  for (std::size_t left = sizes_.size(); left > 0;) {  // branch-free: which half is right cannot be predicted
     const std::size_t half = (left + 1) / 2;
     const std::int64_t* const upper = first + half;
     first = upper[-1] < size ? upper : first;
@@ -17,7 +17,7 @@ std::size_t FreeBlocks::first_of(std::int64_t size) const {
   return std::size_t(first - sizes_.data());
 }
 
-// How many places are higher.
+// The number of places above the address.
 std::ptrdiff_t FreeBlocks::above(const std::vector<Place>& places, std::int64_t address) {
   const Place* first = places.data();
   for (std::size_t left = places.size(); left > 0;) {  // as in first_of
@@ -28,7 +28,7 @@ std::ptrdiff_t FreeBlocks::above(const std::vector<Place>& places, std::int64_t 
   return first - places.data();
 }
 
-// The first that is not below the address, of places in ascending order.
+// The first place not below the address, in a list in ascending order.
 std::vector<FreeBlocks::Place>::iterator FreeBlocks::up_to(std::vector<Place>& places, std::int64_t address) {
   return std::lower_bound(places.begin(), places.end(), address,
                           [](const Place& place, std::int64_t a) { return place.address < a; });

@@ -13,10 +13,10 @@
 namespace rehearsal::answer {
 namespace {
 
-constexpr int kLongest = 3, kMostSteps = 24;  // of the job with the longest step; of any other
+constexpr int kLongest = 3, kMostSteps = 24;  // steps of the job with the longest step; of any other job
 constexpr std::size_t kMostContended = 10;
 
-// Questions as one: their graphs side by side on the resources of the cluster.
+// Several jobs as one: their graphs side by side on the resources of the cluster.
 class Together {
  public:
   void add(const LoweredJob& lowered, std::uint32_t iterations) {
@@ -65,9 +65,11 @@ class Together {
     for (std::size_t w = 0; w < graph::kWays; ++w) add_row(job, of(static_cast<graph::Way>(w)));
   }
 
-  // Rows of ranks, of groups, of the endpoints of ranks: job after job within each.
+  // Rows of ranks, of groups, of the endpoints of ranks; job after job within each.
   void place() {
-    const auto of = [&](std::size_t job) -> const graph::ResourceTable& { return questions_[job]->resource_map->places; };
+    const auto of = [&](std::size_t job) -> const graph::ResourceTable& {
+      return questions_[job]->resource_map->places;
+    };
     const auto each = [&](const auto& visit) {
       for (std::size_t j = 0; j < questions_.size(); ++j) visit(j, questions_[j]->graph);
     };
@@ -84,7 +86,7 @@ class Together {
     each([&](std::size_t j, const graph::TaskGraph& graph) {
       for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
         places_.begin_endpoints();
-        const auto& kinds = graph.program_of(graph.ranks()[r]).endpoints;  // but for the barrier, which is no send
+        const auto& kinds = graph.program_of(graph.ranks()[r]).endpoints;  // except the barrier, which is not a send
         for (std::size_t e = 0; e < kinds.size(); ++e)
           add_rows(j, [&](graph::Way way) {
             return kinds[e] == graph::EndpointKind::send ? of(j).of_send(RankId(r), graph::EndpointId(e), way)
@@ -101,7 +103,7 @@ class Together {
   std::vector<graph::Footprint> footprints_;
   std::map<std::tuple<cluster::Resource::Kind, cluster::Device, cluster::Device>, std::uint32_t> known_;
   std::vector<cluster::Resource> resources_;
-  std::vector<std::vector<std::uint32_t>> numbers_;  // by job: of its resources
+  std::vector<std::vector<std::uint32_t>> numbers_;  // by job: the numbers of its resources
   graph::ResourceTable places_;
   std::vector<graph::Load> row_;
 };
@@ -131,7 +133,7 @@ SharedJobs predict(const scenario::Jobs& jobs) {
     scenario.on = job.on;
     all.jobs.push_back({predict(scenario), job.nodes, {}, 0});
     longest = std::max(longest, all.jobs.back().alone.summary.iteration);
-    scenario.simulate.symmetry = false;  // what tells GPUs apart are the others
+    scenario.simulate.symmetry = false;  // symmetric GPUs of a job differ in which other jobs they meet
     scenario.simulate.contention = scenario::Contention::automatic;
     questions.push_back(prepare(scenario));
     if (!questions.back().resource_map)
@@ -153,7 +155,7 @@ SharedJobs predict(const scenario::Jobs& jobs) {
   all.engine = timeline.engine;
   std::vector<std::vector<Time>> ends;
   std::size_t first = 0;
-  Time stop{INT64_MAX};  // until then all run
+  Time stop{INT64_MAX};  // until then all jobs run
   for (std::size_t j = 0; j < questions.size(); ++j) {
     const auto ranks = questions[j].graph.ranks().size();
     ends.push_back(ends_of_iterations(together.graph(), timeline, first, ranks, iterations[j]));

@@ -1,4 +1,4 @@
-// Several jobs at once on one cluster: each has nodes of its own and shares what lies between them.
+// Several jobs at once on one cluster: each has its own nodes and shares the network between them.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,19 +9,19 @@
 namespace rehearsal::answer {
 
 struct SharedJob {
-  Result alone;        // on its nodes, with nobody beside it
+  Result alone;        // on its nodes, with no other job running
   std::string nodes;   // as given
-  Time together;       // an iteration while the others run, on average
-  int iterations = 0;  // that were averaged
+  Time together;       // mean iteration while the other jobs run
+  int iterations = 0;  // iterations averaged
 };
 struct SharedJobs {
   std::string name, file, engine;
   std::vector<SharedJob> jobs;
-  std::vector<Contended> contended;  // the worst of what they share, all jobs together
+  std::vector<Contended> contended;  // the most contended shared resources, all jobs together
   std::vector<std::string> warnings;
 };
 
-// All jobs start together and take step after step, until the one with the longest step has taken three.
+// All jobs start together and repeat their steps until the job with the longest step has finished three.
 SharedJobs predict(const scenario::Jobs& jobs);
 
 }  // namespace rehearsal::answer

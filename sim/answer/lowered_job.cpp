@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "answer/effect.hpp"
-#include "answer/unused_settings.hpp"
 #include "answer/placed.hpp"
 #include "answer/stage_costs.hpp"
+#include "answer/unused_settings.hpp"
 #include "cost/cost_model.hpp"
 #include "graph/flops.hpp"
 #include "lower/validated.hpp"
@@ -15,8 +15,8 @@
 namespace rehearsal::answer {
 namespace {
 
-// Our own kernels run on processors whose sharing nobody has measured, and iterations that overlap are walked without.
-// A bound is one of them: who shares may meet others at a better time than who does not.
+// No contention for native kernels, whose processors have no measured sharing, nor for overlapping iterations and the
+// signal bound: with sharing, a transfer may meet others at a better time, so it would be no bound.
 bool shares(const scenario::Scenario& scenario, const Effect* without) {
   return scenario.concrete && !scenario.optimizer_sync.post_validation && !(without && without->alone) &&
          !scenario.concrete->framework.native_kernels && scenario.resharding.strategy != reshard::Strategy::signal &&
@@ -24,7 +24,7 @@ bool shares(const scenario::Scenario& scenario, const Effect* without) {
 }
 
 LoweredJob finish(lower::Lowering lowering, schedule::Problem problem, const scenario::Scenario& scenario,
-                const Effect* without = nullptr) {
+                  const Effect* without = nullptr) {
   const auto& schedule = scenario.schedule.schedule();
   LoweredJob job;
   job.blocking_sends = lowering.blocking_sends();
@@ -41,8 +41,7 @@ LoweredJob finish(lower::Lowering lowering, schedule::Problem problem, const sce
     job.assumptions.emplace_back(
         "The GPUs of a tensor group have different paths to each other, so the group is simulated operator by "
         "operator: all wait for the slowest");
-  else if (lowered.detail != graph::Detail::operators && job.resource_map &&
-           job.resource_map->classes_in_groups > 0)
+  else if (lowered.detail != graph::Detail::operators && job.resource_map && job.resource_map->classes_in_groups > 0)
     job.assumptions.emplace_back(
         "The GPUs of a tensor group have different paths to each other, but there are too many tasks to simulate it "
         "operator by operator: none waits there for the slowest");
@@ -71,7 +70,7 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   auto lowered = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
   if (const auto& sync = scenario.optimizer_sync; sync.performed > 0)
     lowered.graph = lower::validated(lowered.graph, static_cast<std::uint32_t>(scenario.parallelism.pipeline),
-                                      static_cast<std::uint32_t>(sync.performed), sync.rollback_probability > 0);
+                                     static_cast<std::uint32_t>(sync.performed), sync.rollback_probability > 0);
   const auto works = lowered.graph.works();
   const auto conditions = lowered.graph.conditions();
   lowered.durations = placed(scenario.places.cluster, [&] { return staged.cost.price(works, conditions); });
@@ -84,8 +83,8 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   const auto& c = *scenario.concrete;
   const models::ModelWork needed{c.training.frozen(), staged.kept};
   lowered.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global, needed) *
-                         double(std::max(1, scenario.data_parallel.performed));
-  // Ranks of the graph stand for all GPUs, so executed work counts with its multiplicity.
+                        double(std::max(1, scenario.data_parallel.performed));
+  // Ranks of the graph represent all GPUs, so executed FLOPs are weighted by multiplicity.
   lowered.hardware_flops = graph::executed_flops(lowered.graph);
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(lowered.warnings, staged.warnings);
@@ -93,13 +92,13 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   append(lowered.assumptions, assumed_framework(scenario, lowered));
   for (auto& a : staged.cost.assumptions(works, lowered.durations, runs_of_works(lowered.graph), conditions))
     lowered.assumptions.push_back(std::move(a.text));
-  if (!c.framework.native_kernels)  // ours are performed by our own collectives
+  if (!c.framework.native_kernels)  // native kernels use their own collectives
     append(lowered.assumptions, staged.cost.algorithms(works));
   append(lowered.assumptions, staged.cost.substitutes(works));
   return lowered;
 }
 
-// Every work of a given pipeline is a fixed time.
+// All works of a pipeline with given times have fixed times.
 std::vector<Time> given_durations(std::span<const graph::Work> works) {
   std::vector<Time> times;
   for (const auto& work : works) {
@@ -130,8 +129,8 @@ LoweredJob prepare_abstract(const scenario::Scenario& scenario) {
   lower::Lowering lowering(pipeline);
   auto problem = lowering.problem(given_durations(lowering.works()));
   scenario.schedule.set_knobs(problem);
-  // Schedules see memory in the user's unit, in which limits are given too. Without `memory` they count forwards: 1
-  // each, as in `rehearse schedule`.
+  // Schedules see memory in the user's unit, as limits do. Without `memory` they count 1 per forward, as in
+  // `rehearse schedule`.
   for (std::size_t s = 0; s < problem.stages(); s++) {
     problem.activation[s] = a.activation.empty() ? 1 : value(a.activation, s);
     problem.weight_hold[s] = a.weight_hold.empty() ? 0 : value(a.weight_hold, s);

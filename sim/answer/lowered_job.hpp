@@ -1,4 +1,4 @@
-// A scenario as a task graph with its prices: what any backend needs, before anything runs.
+// A scenario as a priced task graph: the input of every backend, before anything runs.
 #pragma once
 #include <optional>
 #include <span>
@@ -15,30 +15,30 @@ namespace rehearsal::answer {
 
 struct Effect;
 
-// Owns everything; immutable once an answer refers to it.
+// Owns all its data; immutable once a result refers to it.
 struct LoweredJob {
   scenario::Scenario scenario;
   graph::TaskGraph graph;
-  std::vector<Time> durations;  // one per WorkId
-  std::vector<Time> held;       // likewise: of messages, how long they hold their wire; empty = nothing does
-  std::vector<graph::Footprint> footprints;         // likewise: what they take from each other
-  std::vector<graph::Volume> volumes;               // likewise: the bytes that they move; empty for abstract scenarios
-  std::optional<plan::DataVolume> data_volume;      // of a framework with replicas, in closed form
-  std::optional<lower::ResourceMap> resource_map;  // where they do; nothing: nobody feels anybody
-  schedule::Problem problem;                        // stage times and memory, as the schedule saw them
+  std::vector<Time> durations;                     // one per WorkId
+  std::vector<Time> held;                          // likewise; how long a message occupies its wire; empty: not at all
+  std::vector<graph::Footprint> footprints;        // likewise; the resources that they use
+  std::vector<graph::Volume> volumes;              // likewise; bytes moved; empty for abstract scenarios
+  std::optional<plan::DataVolume> data_volume;     // if a framework has replicas, in closed form
+  std::optional<lower::ResourceMap> resource_map;  // for contention; nothing: no work slows another
+  schedule::Problem problem;                       // stage times and memory, as the schedule saw them
   bool blocking_sends = false;
   Flops model_flops;     // of one iteration, all GPUs; 0 for abstract scenarios
   Flops hardware_flops;  // executed, with recomputation
-  // Where the loss is scaled: a step whose gradients overflow, and what it executes. Filled in by predict().
+  // With loss scaling: a step whose gradients overflow, and its executed FLOPs. Filled in by predict().
   struct Skipped {
     Time step;
     Flops hardware_flops;
   };
   std::optional<Skipped> skipped;
   std::vector<std::int64_t> layers;  // of each stage, in model order; empty for abstract scenarios
-  // What goes over each edge between stages for one micro-batch, where these are cut otherwise or no chain: values (the
-  // activation, skip connections), messages and bytes of all of them, forward and back, and how long the slower
-  // direction takes by itself.
+  // The traffic of a stage edge for one micro-batch, if stages have layouts of their own or form no chain: values (the
+  // activation, skip connections), messages and bytes of all of them, forward and backward, and the time of the slower
+  // direction on its own.
   struct StageEdge {
     std::uint32_t from = 0, to = 0;
     std::size_t values = 1;
@@ -50,14 +50,14 @@ struct LoweredJob {
 };
 
 // `without`: one effect of the cost model left out; null = the whole model. Throws UserError when degrees, batch, model
-// and cluster do not fit together, or a graph of this schedule would not tell the truth.
+// and cluster do not fit together, or when a graph of this schedule would be wrong.
 LoweredJob prepare(const scenario::Scenario& scenario, const Effect* without = nullptr);
 
-// Throws what prepare() throws, and returns what it warns of beyond the file, from the smallest graph of the scenario
-// (a task per stage, a rank for all that do the same): what `rehearse check` asks.
+// Throws what prepare() throws; returns its warnings beyond those of the file, from the smallest graph of the scenario
+// (one task per stage, one rank per class of equal ranks). Used by `rehearse check`.
 std::vector<std::string> check(const scenario::Scenario& scenario);
 
-// One Time per work, and how long messages hold their wires: by the cost model, or as given.
+// One Time per work, and how long messages occupy their wires: from the cost model, or as given.
 struct Prices {
   std::vector<Time> durations, held;
 };

@@ -18,7 +18,7 @@ std::vector<FrameworkTime> with_other_framework(const scenario::Scenario& scenar
     auto changed = scenario;
     changed.concrete->framework = others[i].framework;
     changed.concrete->training.gradient_precision = others[i].gradient_precision;
-    changed.simulate.detail = graph::Detail::stage;  // as long at every detail
+    changed.simulate.detail = graph::Detail::stage;  // the iteration is the same at every detail
     changed.simulate.symmetry = true, changed.job.reset();
     const bool whole = tasks <= kMostTasks;
     try {

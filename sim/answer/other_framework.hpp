@@ -1,4 +1,4 @@
-// What the choice of framework is worth where a scenario names none: the same step with each other that may be meant.
+// The effect of the framework when a scenario names none: the same step with each other candidate.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,14 +11,14 @@ namespace rehearsal::answer {
 struct FrameworkTime {
   std::string framework;
   Time iteration;
-  bool contention = true;  // false: what ranks take from each other is left out, as of graphs above kMostTasks
+  bool contention = true;  // false: contention is left out, for graphs above kMostTasks
 };
 
-// Below, a prediction takes some ten milliseconds; beyond, the walk of the schedule answers (estimate.hpp).
+// Up to this size a prediction takes some ten milliseconds; beyond it the walk of the schedule is used (estimate.hpp).
 inline constexpr std::uint64_t kMostTasks = 5'000;
 
-// In the order of scenario.other_framework; `tasks`: of the scenario's own graph. What another framework cannot run is
-// left out.
+// In the order of scenario.other_framework; `tasks`: of the scenario's own graph. Frameworks that cannot run the
+// scenario are left out.
 std::vector<FrameworkTime> with_other_framework(const scenario::Scenario& scenario, std::uint64_t tasks);
 
 }  // namespace rehearsal::answer

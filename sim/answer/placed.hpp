@@ -1,4 +1,4 @@
-// Gives an error of a room that knows no files the place in the file that decided it.
+// Adds the location in the scenario file to an error thrown by code that knows no files.
 #pragma once
 #include <utility>
 

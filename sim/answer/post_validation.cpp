@@ -33,7 +33,7 @@ std::size_t last_warmup_forward(const graph::Program& program) {
 
 // Where each pipeline rank waits for the full state: at the running maximum, from the last rank down, of (start of the
 // last warm-up forward - time of a message), as in zero-bubble-pipeline-parallelism; that is, before the first task
-// that starts then or later. By then the state is likely there, so that the rank does not idle for it.
+// that starts then or later. The state has probably arrived by then, so that the rank does not idle for it.
 std::vector<LocalTask> validation_places(const LoweredJob& lowered, const timeline::Timeline& timeline,
                                          std::size_t pipeline, std::span<const Time> message_times) {
   const auto& graph = lowered.graph;
@@ -46,7 +46,7 @@ std::vector<LocalTask> validation_places(const LoweredJob& lowered, const timeli
     const Time* start = timeline.start.data() + rank.first_task;
     std::size_t place = last_warmup_forward(program);
     not_before = std::max(not_before, start[place] - (r + 1 < pipeline ? message_times[r] : Time{}));
-    // The last forward itself starts no earlier than its own term; another rank's may be later.
+    // The last warm-up forward starts no earlier than its own term of the maximum; another rank's term may be later.
     for (std::size_t i = place; i < program.size() && start[place] < not_before; i++)
       if (program.lane[i] == Lane::compute && program.coordinates[i].microbatch != graph::kNoMicrobatch) place = i;
     places[r] = LocalTask(place);
@@ -54,8 +54,8 @@ std::vector<LocalTask> validation_places(const LoweredJob& lowered, const timeli
   return places;
 }
 
-// A norm beyond the limit: the step is taken back and taken again, and what of the next iteration ran before the
-// validation is run again (section 4 of the paper).
+// When the norm exceeds the limit, the step is rolled back and redone, and the part of the next iteration that ran
+// before the validation is rerun (section 4 of the paper).
 Time time_of_rollback(const LoweredJob& lowered, std::size_t pipeline, std::span<const LocalTask> places) {
   const auto& graph = lowered.graph;
   const auto ranks = lower::by_pipeline_rank(graph, static_cast<std::uint32_t>(pipeline));

@@ -5,11 +5,11 @@
 
 namespace rehearsal::answer {
 
-// `timeline` is that of one iteration on its own. Afterwards it is that of the last of
-// scenario.simulate.iterations that follow each other with optimizer post-validation: time 0 is the end of the
-// iteration before, so that work under its tail has negative times, and the makespan is the period (with the expected
-// time of steps taken back).
-// Adds to the assumptions and warnings of the lowered.
+// Before: `timeline` is that of one iteration on its own. After: that of the last of scenario.simulate.iterations
+// consecutive ones with optimizer post-validation. Time 0 is the end of the previous iteration, so work that overlaps
+// its tail has negative times, and the makespan is the period (including the expected
+// time of rollbacks).
+// Adds to the job's assumptions and warnings.
 void post_validate(LoweredJob& lowered, timeline::Timeline& timeline, const std::string& engine);
 
 }  // namespace rehearsal::answer

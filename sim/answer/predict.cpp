@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "answer/unused_settings.hpp"
 #include "answer/post_validation.hpp"
+#include "answer/unused_settings.hpp"
 #include "answer/whole_run.hpp"
 #include "base/error.hpp"
 #include "engine/sim.hpp"
@@ -23,7 +23,7 @@ Result Result::brief() && {
 
 namespace {
 
-// Both ends of a pipeline hold the table of a tied embedding, and add up its gradients.
+// With a tied embedding both ends of the pipeline hold the table and sum its gradients.
 bool shares_table(const graph::TaskGraph& graph) {
   return std::any_of(graph.programs().begin(), graph.programs().end(), [](const graph::Program& program) {
     return std::any_of(program.coordinates.begin(), program.coordinates.end(),
@@ -31,7 +31,7 @@ bool shares_table(const graph::TaskGraph& graph) {
   });
 }
 
-// Of a step beside the one that is asked for, whose time alone counts.
+// For auxiliary steps of which only the time is used.
 Options time_alone(Options options) {
   options.summary = {.memory = false, .critical_path = false}, options.reread = {};
   options.faults = options.other_framework = false;
@@ -44,8 +44,8 @@ LoweredJob::Skipped skipped(scenario::Scenario scenario, const Options& options)
   return {step.summary.iteration, step.lowered->hardware_flops};
 }
 
-// What is least for one border alone need not be least in the step, where transfers run beside passes and get into each
-// other's way: with `resharding.strategy: auto` the step is predicted by each. The first of equals stays.
+// The strategy that is fastest for each stage boundary alone need not be fastest in the step, where transfers overlap
+// passes and contend. So `resharding.strategy: auto` predicts the step with each; the first of equals is kept.
 std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scenario, const Options& options) {
   using enum reshard::Strategy;
   const auto& layouts = scenario.parallelism.layouts;
@@ -63,7 +63,7 @@ std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scena
     try {
       const Time time = predict(other, quick).summary.iteration;
       if (time < least) least = time, best = strategy;
-    } catch (const UserError&) {  // more messages than are planned
+    } catch (const UserError&) {  // too many messages to plan
     }
   }
   return best;
@@ -149,7 +149,7 @@ Result performed(const Result& predicted, timeline::Timeline timeline) {
   answer.assumptions = predicted.assumptions, answer.warnings = predicted.warnings;
   answer.timeline = std::move(timeline);
   answer.summary = summarize(*answer.lowered, answer.timeline);
-  answer.summary.served = predicted.summary.served;  // what is late is so by the order of the programs
+  answer.summary.served = predicted.summary.served;  // staleness follows from the order of the programs
   if (auto& served = answer.summary.served; served && answer.timeline.makespan() > Time{})
     served->steps_per_s *= predicted.timeline.makespan() / answer.timeline.makespan();
   auto& measured = answer.measured.emplace();

@@ -13,7 +13,7 @@
 namespace rehearsal::answer {
 namespace {
 
-// Steps whose length is more than the last end of one simulation of one graph.
+// False for steps whose length is not simply the last end in one simulation of one graph.
 bool is_one_graph(const scenario::Scenario& scenario) {
   return scenario.concrete && scenario.parallelism.layouts.empty() && scenario.faults.empty() &&
          scenario.concrete->cluster.groups.empty() && !scenario.optimizer_sync.post_validation &&
@@ -21,8 +21,8 @@ bool is_one_graph(const scenario::Scenario& scenario) {
          scenario.concrete->cluster.topology.name != "links";
 }
 
-// What pipeline ranks do. Who stands where and shares what with whom is left out: it is the same on the same machine,
-// whatever its numbers, as long as what was alike stays alike.
+// Digest of the pipeline ranks' programs. Placement and sharing are left out: on the same machine they do not depend on
+// its numbers, as long as equal resources stay equal.
 std::string programs_of(const scenario::Scenario& scenario) {
   auto staged = stage(scenario);
   return placed(scenario.places.schedule,
@@ -33,8 +33,8 @@ std::string programs_of(const scenario::Scenario& scenario) {
       .graph.digest();
 }
 
-// Places with what the resources of another machine have. Nothing where resources that had the same rate differ now, or
-// the other way round: then other ranks are alike.
+// The resource table with the rates of another machine. Nothing if resources with equal rates now differ, or the other
+// way round: then the classes of equal ranks change.
 std::optional<graph::ResourceTable> places_on(const lower::ResourceMap& around, const cluster::Machine& machine) {
   using Kind = cluster::Resource::Kind;
   auto places = around.places;
@@ -81,7 +81,7 @@ std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const 
   const auto conditions = lowered.graph.conditions();
   const auto durations = placed(other.places.cluster, [&] { return cost.price(works, conditions); });
   const auto held = cost.held(works, conditions);
-  bool same = durations == lowered.durations && held == lowered.held;  // then nothing has to be simulated
+  bool same = durations == lowered.durations && held == lowered.held;  // then no simulation is needed
   backend::RunOptions run;
   run.durations = durations, run.held = held;
   std::vector<graph::Footprint> footprints;

@@ -1,6 +1,6 @@
-// The same step with other numbers: works are priced again and the graph stays, where other numbers make no other
-// graph. What hundreds of small changes of one scenario are asked by (explore/sensitivity.hpp): most of a prediction of
-// a large cluster is finding out who is next to whom.
+// The same step with other numbers: works are priced again and the graph is reused, if the new numbers leave it
+// unchanged. For hundreds of small changes of one scenario (explore/sensitivity.hpp): most of the time of a prediction
+// of a large cluster goes into finding equal ranks.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,16 +11,16 @@ namespace rehearsal::answer {
 
 class Repricing {
  public:
-  explicit Repricing(const Result& base);  // which must outlive it
+  explicit Repricing(const Result& base);  // must outlive this object
 
-  // The iteration that predict(other) finds, to the picosecond. Nothing where the graph of `other` is another one, or
-  // may be: bytes and counts that differ, a schedule that is searched by the times of stages and found anew, layers
-  // dealt by them, links that no longer are alike. Throws what predict throws.
+  // The iteration of predict(other), to the picosecond. Nothing if the graph of `other` differs or may differ: other
+  // bytes or counts, a schedule that is searched anew because it depends on stage times, layers distributed by stage
+  // times, links that are no longer equal. Throws what predict throws.
   std::optional<Time> iteration(const scenario::Scenario& other) const;
 
  private:
   const Result& base_;
-  std::string programs_;  // digest of the pipeline ranks without what surrounds them; empty: nothing can be repriced
+  std::string programs_;  // digest of the pipeline ranks without their surroundings; empty: repricing is impossible
 };
 
 }  // namespace rehearsal::answer

@@ -11,18 +11,18 @@ namespace {
 
 using graph::Access;
 
-// High water of what is copied into memory of its own, by category.
+// High-water mark of contiguous buffers, by category.
 using Arenas = graph::MemoryByCategory;
 
 class Replay {
   struct Block {
     CachingAllocator::Handle handle = 0;
-    Bytes in_arena{};  // of contiguous buffers, which have no other
+    Bytes in_arena{};  // of a contiguous buffer, which has no handle
   };
   using Blocks = std::vector<Block>;
 
  public:
-  // `arenas`: what is allocated for them once, before anything comes and goes.
+  // `arenas`: allocated once for contiguous buffers, before anything else.
   Replay(const graph::Program& program, const CachingAllocator::Options& options, const Arenas& arenas)
       : program_(program), allocator_(options), blocks_(program.buffers.size()) {
     for (const Bytes arena : arenas)
@@ -37,12 +37,12 @@ class Replay {
     for (const graph::BufferUse& use : program_.uses[task])
       if (use.how() == Access::allocate) {
         const graph::Buffer& buffer = program_.buffers[use.buffer];
-        if (buffer.tier != Tier::device) continue;  // of another allocator
+        if (buffer.tier != Tier::device) continue;  // not managed by this allocator
         allocate(blocks_[use.buffer], buffer, stream);
       }
   }
   void end(std::uint32_t task) {
-    if (!steps_of(task).empty()) return;  // done with at its beginning: its lane does nothing else meanwhile
+    if (!steps_of(task).empty()) return;  // already performed at its beginning: its lane does nothing else meanwhile
     for (const graph::BufferUse& use : program_.uses[task])
       if (use.how() == Access::free) release(blocks_[use.buffer], program_.buffers[use.buffer]);
   }
@@ -81,11 +81,11 @@ class Replay {
     if (buffer.tensors == 0) return blocks.push_back(allocate(buffer.size, buffer, stream));
     for (const Bytes each : program_.tensors[buffer.tensors]) blocks.push_back(allocate(each, buffer, stream));
   }
-  void release(Blocks& blocks, const graph::Buffer& buffer) {  // in the order of their making
+  void release(Blocks& blocks, const graph::Buffer& buffer) {  // in the order of allocation
     for (const auto& block : blocks) release(block, buffer);
     blocks.clear();
   }
-  // What lies in one arena is of one kind and size, so that no gaps are left: a slot of it is as good as another.
+  // The buffers of an arena have one kind and size, so it does not fragment, and any free slot is as good as another.
   Block allocate(Bytes size, const graph::Buffer& buffer, std::uint32_t stream) {
     if (!buffer.contiguous) return {allocator_.allocate(size, stream)};
     const auto kind = static_cast<std::size_t>(buffer.category);
@@ -122,7 +122,7 @@ ReservedMemory reserved_memory(const graph::TaskGraph& graph, const timeline::Ti
   };
   auto replay = replayed({});
   const bool arenas = std::any_of(replay.arenas().begin(), replay.arenas().end(), [](Bytes b) { return b > Bytes{}; });
-  return (arenas ? replayed(replay.arenas()) : std::move(replay)).result();  // sized by what a step before has held
+  return (arenas ? replayed(replay.arenas()) : std::move(replay)).result();  // arenas: sized by a first replay
 }
 
 }  // namespace rehearsal::answer

@@ -1,11 +1,11 @@
-// What the allocator of a framework reserves for one rank: its buffers, as the tensors they consist of, replayed
-// through the model of that allocator in the order of the timeline.
+// The memory that a framework's allocator reserves for one rank: its buffers, split into tensors, are replayed through
+// the model of that allocator in the order of the timeline.
 //
-// Order. A task allocates when it starts and frees when it ends, as in timeline/memory.hpp; within a task results come
-// before the gradients of parameters. Tasks of the data lane allocate on a stream of their own, as FSDP's collectives
-// do. Contiguous buffers (graph::Buffer) are slots of one block for each kind of them, which is allocated before all
-// else and as large as they are together at their most. A task that stands for several does what they would do, step by
-// step, so that every detail reserves the same.
+// Order. A task allocates when it starts and frees when it ends, as in timeline/memory.hpp; within a task, results come
+// before the gradients of parameters. Tasks of the data lane allocate on a separate stream, as FSDP's collectives do.
+// Contiguous buffers (graph::Buffer) are slots of one block per kind, which is allocated first and sized to the kind's
+// high-water mark. A fused task does what its tasks would do, step by step, so that every detail reserves the
+// same memory.
 #pragma once
 #include "answer/caching_allocator.hpp"
 #include "timeline/timeline.hpp"

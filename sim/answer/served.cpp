@@ -19,12 +19,12 @@ using graph::Pass;
 
 constexpr std::uint64_t kMostDelayedTasks = 20'000'000;  // some gigabytes
 
-// When the steps of the iterations of one worker happened.
+// The times of the events in each iteration of one worker.
 struct Worker {
   std::size_t rank = 0;
-  std::int64_t count = 1;  // that this one stands for
-  // By iteration: its passes; the last of what came back; its gradients added to the last part of the parameters; and
-  // when the first part that came back was read for it.
+  std::int64_t count = 1;  // workers that this one stands for
+  // By iteration: first and last computation of its passes; the last pull; its gradients added to the last part of the
+  // parameters; the first part of its pull read by a server.
   std::vector<Time> begun, computed, pulled, applied, read;
 };
 
@@ -51,7 +51,7 @@ class Iterations {
     const auto& rank = one_.ranks()[r];
     const auto& program = one_.program_of(rank);
     Worker w{r, rank.multiplicity, {}, {}, {}, {}, {}};
-    std::set<std::pair<std::size_t, std::uint32_t>> servers;  // with the endpoint of what they send to this worker
+    std::set<std::pair<std::size_t, std::uint32_t>> servers;  // with the server's endpoint that sends to this worker
     for (std::size_t e = 0; e < program.endpoints.size(); e++)
       if (program.endpoints[e] == EndpointKind::receive)
         servers.emplace(rank.attachments[e].peer.index(), rank.attachments[e].peer_endpoint.value);
@@ -85,7 +85,7 @@ class Iterations {
   std::vector<Worker> workers_;
 };
 
-// Which iterations of each worker are far from the first and from the last of anybody.
+// Per worker, the iterations that are far from the first and from the last iteration of any worker.
 struct Steady {
   std::vector<std::size_t> from, to;  // by worker; `from` < `to`
 };
@@ -98,7 +98,7 @@ Steady steady(const std::vector<Worker>& workers, const plan::DataParallel& data
     all.from.assign(workers.size(), n / 3), all.to.assign(workers.size(), n - 2 - delay);
     return all;
   }
-  Time first, last{INT64_MAX};  // from the second iteration of the slowest to the end of the fastest
+  Time first, last{INT64_MAX};  // from the second iteration of the slowest worker to the end of the fastest
   for (const auto& w : workers) first = std::max(first, w.applied[1]), last = std::min(last, w.applied[n - 1]);
   for (const auto& w : workers) {
     std::size_t from = 1, to = n - 1;
@@ -117,13 +117,13 @@ struct Staleness {
   }
 };
 
-// Iterations whose sums a worker had when it began to compute.
+// The number of iterations whose sums a worker had when it began to compute.
 std::int64_t version(const Worker& w, std::size_t k, const plan::DataParallel& data) {
   if (data.update == plan::DataParallel::Update::worker) return std::max<std::int64_t>(0, std::int64_t(k) - data.delay);
   return std::upper_bound(w.pulled.begin(), w.pulled.end(), w.begun[k]) - w.pulled.begin();
 }
 
-// Updates of others between reading and adding, of which those at the same instant may have come before or after.
+// Updates of other workers between reading and adding; those at the same instant may have come before or after.
 void add_pushes(const std::vector<Worker>& workers, std::size_t mine, std::size_t k, Staleness& all) {
   const auto& w = workers[mine];
   const auto had = std::upper_bound(w.pulled.begin(), w.pulled.end(), w.begun[k]) - w.pulled.begin();
@@ -138,7 +138,7 @@ void add_pushes(const std::vector<Worker>& workers, std::size_t mine, std::size_
   all.add(double(between) + double(tied) / 2, between + tied, w.count);
 }
 
-// What is read at once: `id` is the version, or when it was read.
+// Versions in use at the same time: `id` is the version, or when it was read.
 std::int64_t versions_in_use(const std::vector<Worker>& workers, const Steady& window, const plan::DataParallel& data) {
   struct Change {
     Time at;
@@ -192,12 +192,12 @@ void put_into(timeline::Timeline& timeline, const LoweredJob& lowered, const Ite
     const auto& w = workers[i];
     k[w.rank] = window.to[i], zero[w.rank] = w.begun[window.to[i]];
     first = std::min(first, zero[w.rank]);
-    for (const auto& end : ranks[w.rank].attachments) {  // threads are in the iteration of their worker
+    for (const auto& end : ranks[w.rank].attachments) {  // server threads are in the same iteration as their worker
       auto& theirs = zero[end.peer.index()];
       k[end.peer.index()] = window.to[i], theirs = std::min(theirs, zero[w.rank]);
     }
   }
-  // The step that follows the passes of an iteration is of sums as old as the delay.
+  // The optimizer step after the passes of an iteration uses sums that are as old as the delay.
   const auto older = static_cast<std::size_t>(std::max<std::int64_t>(0, data.delay));
   for (std::size_t r = 0; r < ranks.size(); r++) {
     const auto& program = lowered.graph.program_of(ranks[r]);
@@ -269,7 +269,7 @@ Served delayed(LoweredJob& lowered, timeline::Timeline& timeline, backend::RunOp
         staleness.add(double(old), old, workers[i].count);
       }
     }
-  const double updates = data.unbounded() ? double(scenario.parallelism.data) : 1;  // of a step
+  const double updates = data.unbounded() ? double(scenario.parallelism.data) : 1;  // updates per step
   served.staleness_mean = staleness.sum / staleness.samples / updates;
   served.staleness_max = double(staleness.most) / updates;
   served.versions = versions_in_use(workers, window, data);

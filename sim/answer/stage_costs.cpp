@@ -29,7 +29,7 @@ std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
   return ranks;
 }
 
-// The kinds of GPUs that each pipeline rank has among its replicas.
+// The GPU types among the replicas of each pipeline rank.
 std::vector<std::set<std::uint16_t>> kinds_of_stages(const plan::Plan& plan) {
   std::vector<std::set<std::uint16_t>> kinds(plan.rank_layout.pipeline());
   if (!plan.job.cluster.groups.empty())
@@ -38,8 +38,8 @@ std::vector<std::set<std::uint16_t>> kinds_of_stages(const plan::Plan& plan) {
   return kinds;
 }
 
-// The parts of a model take as long wherever stages are cut alike and stand on GPUs of one kind, so any partition will
-// do to learn their times; a stage goes at the pace of its slowest GPUs.
+// A part of the model takes the same time in every stage with the same layout and GPU type, so its time can be taken
+// from any partition; a stage is as slow as its slowest GPUs.
 std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& cost,
                                           const std::vector<std::uint32_t>& ranks) {
   const auto stages = static_cast<std::size_t>(job.parallelism.stages() / job.copies);
@@ -76,32 +76,32 @@ std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& 
 }
 
 Time iteration(scenario::Scenario scenario, const Effect* without) {
-  scenario.simulate.detail = graph::Detail::stage;  // every detail takes the same time
+  scenario.simulate.detail = graph::Detail::stage;  // the iteration is the same at every detail
   scenario.simulate.symmetry = true;
   if (without && without->in_scenario) without->in_scenario(*scenario.concrete);
   return estimate(scenario).iteration;
 }
-// When the layers are dealt so.
+// With this distribution of layers.
 Time iteration(scenario::Scenario scenario, std::vector<std::int64_t> layers, const Effect* without) {
   scenario.concrete->partition = {plan::Partition::Kind::listed, std::move(layers)};
   return iteration(std::move(scenario), without);
 }
 
-// An even slowest stage is not always the shortest iteration: what a stage does only once, its place in the pipeline
-// and the end of the step count too. So the deal that takes no times into account is tried as well.
+// Balancing the slowest stage does not always give the shortest iteration: work that a stage does once, its place in
+// the pipeline and the end of the step matter too. So the even distribution of layers is tried as well.
 bool even_is_faster(const scenario::Scenario& scenario, const std::vector<std::int64_t>& balanced,
                     const std::vector<std::int64_t>& even, const Effect* without) {
   if (even == balanced) return false;
   try {
     return iteration(scenario, even, without) < iteration(scenario, balanced, without);
-  } catch (const UserError&) {  // a schedule or a model that cannot have it so
+  } catch (const UserError&) {  // not possible with this schedule or model
     return false;
   }
 }
 
-// Replicas even out loads, and cost weights that are read, gradients that are written and updated, products of fewer
-// rows. So of those that there may be as many are used as make the shortest iteration: none, twice as many again and
-// again, or all.
+// Redundant experts balance load, but cost more weights to read, more gradients to write and update, and GEMMs with
+// fewer rows. Of the number allowed, the one with the shortest iteration is used; tried are none, powers of two times
+// the expert-parallel degree, and all.
 std::int64_t replicas_used(const scenario::Scenario& scenario, const Effect* without) {
   const auto& experts = scenario.concrete->experts;
   const std::int64_t most = experts.redundant, step = scenario.parallelism.expert;
@@ -114,14 +114,14 @@ std::int64_t replicas_used(const scenario::Scenario& scenario, const Effect* wit
     try {
       const auto takes = iteration(std::move(variant), without);
       if (!best || takes < *best) best = takes, used = count;
-    } catch (const UserError&) {  // the answer itself says what is wrong
+    } catch (const UserError&) {  // the prediction itself reports the error
       return most;
     }
     if (count == most) return used;
   }
 }
 
-// A schedule is told the times of the slowest replica of each stage.
+// The schedule gets the times of the slowest replica of each stage.
 void slowest_of_kinds(StageCosts& staged, const std::vector<std::set<std::uint16_t>>& kinds,
                       const std::vector<std::uint32_t>& ranks) {
   const auto works = staged.lowering.works();
@@ -201,13 +201,13 @@ StageCosts stage(const scenario::Scenario& scenario, const Effect* without) {
   const auto kinds = kinds_of_stages(plan);
   const double kept = plan.kept;
   StageCosts staged{std::move(cost),
-                lower::Lowering(std::move(plan), ranks),
-                {},
-                std::move(layers),
-                std::move(volume),
-                kept,
-                std::move(warnings),
-                std::move(assumptions)};
+                    lower::Lowering(std::move(plan), ranks),
+                    {},
+                    std::move(layers),
+                    std::move(volume),
+                    kept,
+                    std::move(warnings),
+                    std::move(assumptions)};
   const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
   staged.problem = staged.lowering.problem(durations, staged.cost.held(staged.lowering.works()));
   if (!c.cluster.groups.empty()) slowest_of_kinds(staged, kinds, ranks);

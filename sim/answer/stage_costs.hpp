@@ -1,4 +1,4 @@
-// The first half of every prediction: a scenario's model cut into stages, priced, before any order or graph exists.
+// First half of every prediction: the model cut into stages and priced, before there is an order or a graph.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,13 +16,13 @@ struct StageCosts {
   cost::CostModel cost;
   lower::Lowering lowering;
   schedule::Problem problem;                    // with the knobs of the scenario's schedule
-  std::vector<std::int64_t> layers;             // of each stage of one copy
-  std::optional<plan::DataVolume> data_volume;  // of a framework with replicas
-  double kept = 1;                              // of the rows of experts
+  std::vector<std::int64_t> layers;             // by stage, of one copy
+  std::optional<plan::DataVolume> data_volume;  // if a framework has replicas
+  double kept = 1;                              // share of expert rows that is not dropped
   std::vector<std::string> warnings, assumptions;
 };
 
-// Of a concrete scenario. Throws UserError when degrees, batch, model and cluster do not fit together.
+// For concrete scenarios. Throws UserError when degrees, batch, model and cluster do not fit together.
 StageCosts stage(const scenario::Scenario& scenario, const Effect* without = nullptr);
 
 }  // namespace rehearsal::answer

@@ -13,14 +13,14 @@
 namespace rehearsal::answer {
 namespace {
 
-constexpr std::size_t kPathSegments = 400;  // the report stays readable; a longer path says so in its last entry
+constexpr std::size_t kPathSegments = 400;  // a longer path is cut; its last entry says so
 
 using timeline::Timeline;
 
-// Communicators that a rank opens: of all ranks, of its tensor and data groups, one with every neighbour in the
-// pipeline, one between the copies of a tied embedding.
+// Communicators that a rank opens: of all ranks, of its tensor and data groups, one with each neighbour in the
+// pipeline, and one between the copies of a tied embedding.
 int communicators(const LoweredJob& lowered, const graph::Rank& rank) {
-  if (lowered.scenario.data_parallel.served()) return 0;  // nobody asks servers by collectives
+  if (lowered.scenario.data_parallel.served()) return 0;  // parameter servers use no collectives
   const auto& p = lowered.scenario.parallelism;
   const auto& program = lowered.graph.program_of(rank);
   std::set<std::uint32_t> peers;
@@ -40,7 +40,7 @@ void add_figures(RankSummary& s, const LoweredJob& lowered, const Timeline& time
     s.peak = {double(allocated.count()) / scenario::kMemoryUnit, std::nullopt, std::nullopt};
     return;
   }
-  // Our own kernels live in exactly the buffers of the graph, in the memory of a process.
+  // Native kernels use exactly the buffers of the graph, in the memory of a process.
   const auto& c = *lowered.scenario.concrete;
   const auto exact = double(allocated.count());
   if (c.framework.native_kernels) {
@@ -66,18 +66,19 @@ std::vector<std::uint32_t> stages_of(const graph::Program& program) {
   return {stages.begin(), stages.end()};
 }
 
-std::vector<RankSummary> rank_summaries(const LoweredJob& lowered, const Timeline& timeline, const SummaryParts& parts) {
+std::vector<RankSummary> rank_summaries(const LoweredJob& lowered, const Timeline& timeline,
+                                        const SummaryParts& parts) {
   const auto& graph = lowered.graph;
   const auto busy = timeline::busy(graph, timeline, lowered.durations);
   const auto identical_ranks = timeline::identical_ranks(graph, timeline);
   std::vector<std::vector<std::uint32_t>> stages;
   for (const auto& program : graph.programs()) stages.push_back(stages_of(program));
   std::vector<RankSummary> ranks(graph.ranks().size());
-  std::vector<std::size_t> twin(ranks.size());  // the first rank that did the same: the rank itself, or a lower one
+  std::vector<std::size_t> twin(ranks.size());  // first rank that does the same: itself, or a lower one
   std::vector<std::size_t> own;
   for (std::size_t r = 0; r < ranks.size(); r++) {
     twin[r] = identical_ranks[r].index();
-    if (!timeline.peak_bytes.empty() ||  // what was measured of each rank has none
+    if (!timeline.peak_bytes.empty() ||  // measured per rank, so no twin
         communicators(lowered, graph.ranks()[r]) != communicators(lowered, graph.ranks()[twin[r]]))
       twin[r] = r;
     if (twin[r] == r) own.push_back(r);
@@ -100,7 +101,7 @@ std::vector<RankSummary> rank_summaries(const LoweredJob& lowered, const Timelin
   return ranks;
 }
 
-// FLOP/s of a GPU, on average; 0 where one has no rate.
+// Mean FLOP/s of the GPUs; 0 if any has no rate.
 double mean_peak(const cluster::ClusterSpec& cluster, const std::vector<RankSummary>& ranks, Precision precision) {
   double sum = 0, gpus = 0;
   for (const auto& rank : ranks) {
@@ -133,7 +134,7 @@ std::vector<PathSegment> path_segments(const graph::TaskGraph& graph, const Time
   return segments;
 }
 
-// Servers have little to tell of where the time goes.
+// Servers are skipped: their breakdown of time says little.
 RankId last_worker(const graph::TaskGraph& graph, const Timeline& timeline) {
   RankId last;
   Time latest{-1};
@@ -161,7 +162,7 @@ bool same_answer(const Summary& a, const Summary& b) {
                     j.checkpoint_bytes, j.checkpoint_save_s);
   };
   const auto same_job = a.job && b.job ? job(a) == job(b) : a.job.has_value() == b.job.has_value();
-  // Which of several that are alike is named does not count.
+  // Among equal ones it does not matter which is named.
   const auto carries = [](const LinkTraffic& x, const LinkTraffic& y) {
     return std::tie(x.place, x.count, x.bytes, x.busy_share) == std::tie(y.place, y.count, y.bytes, y.busy_share);
   };
@@ -181,8 +182,8 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   s.abstract = scenario.abstract.has_value(), s.error_band = scenario.error_band;
   if (scenario.concrete) s.framework = scenario.concrete->framework.name, s.framework_named = scenario.framework_named;
   s.backend = timeline.backend, s.engine = timeline.engine, s.fidelity = timeline.fidelity;
-  // Iterations are counted from their own start; the spans are those of the last, or of the median one where several
-  // were performed.
+  // Iterations are timed from their own start; the spans are those of the last one, or of the median if several were
+  // performed.
   s.iteration = timeline.makespan();
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
@@ -194,13 +195,13 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   s.bubble_rate = iteration_s > 0 ? std::max(0., 1 - busiest / s.iteration) : 0;
   for (const auto& rank : s.ranks) {
     s.peak.allocated = std::max(s.peak.allocated, rank.peak.allocated);
-    s.peak.reserved = std::max(s.peak.reserved, rank.peak.reserved);  // nothing is less than any number
+    s.peak.reserved = std::max(s.peak.reserved, rank.peak.reserved);  // an empty optional compares less than any number
     s.peak.device = std::max(s.peak.device, rank.peak.device);
   }
 
   if (scenario.concrete) {
     const auto& cluster = scenario.concrete->cluster;
-    // To each step that trains belong P / (1 - P) that do not.
+    // P / (1 - P) steps are skipped for each step that trains.
     double useful_s = iteration_s, executed = lowered.hardware_flops.value();
     if (lowered.skipped) {
       const double rate = scenario.concrete->training.overflows(), share = rate / (1 - rate);
@@ -213,7 +214,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
     s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
     s.model_tflops_per_gpu = lowered.model_flops.value() / per_gpu;
     s.hardware_tflops_per_gpu = executed / per_gpu;
-    // Kernels that were timed on the machine itself are set beside the best of them, not beside a data sheet.
+    // If the kernels were timed on this machine, the peak is the best of them, not a data sheet's.
     const auto precision = scenario.concrete->training.precision;
     const auto& profile = scenario.concrete->profile;
     const double peak = profile && !profile->kernels.empty() ? profile->peak(precision).value_or(FlopRate{}).value()
@@ -222,7 +223,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
       s.mfu = *s.model_tflops_per_gpu * 1e12 / peak;
       s.hfu = *s.hardware_tflops_per_gpu * 1e12 / peak;
     }
-    // Of the GPU that is fullest, where they are of several kinds.
+    // Of the fullest GPU, if there are several types.
     s.capacity = double(cluster.gpu.memory.count());
     if (parts.memory) {
       double fullest = 0;

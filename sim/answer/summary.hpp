@@ -1,4 +1,4 @@
-// The answer in numbers: everything that text, JSON and CSV of `run` and `measure` say, drawn from a timeline.
+// The result in numbers: the content of text, JSON and CSV of `run` and `measure`, computed from a timeline.
 #pragma once
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ struct RankSummary {
   Time busy;
   MemoryFigures peak;
   std::uint32_t allocator_retries =
-      0;  // the device was full, cached memory went back; the time it takes is not modelled
+      0;  // the device was full and cached memory was returned; the time that takes is not modelled
   timeline::MemoryByCategory memory{};
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 };
@@ -42,25 +42,25 @@ struct PathSegment {  // of the critical path: neighbouring tasks of one rank an
 struct Contended {
   std::string name;  // "node 0 GPU 0 multiprocessors"
   std::uint32_t count = 1;
-  Time slowed;  // of each
+  Time slowed;  // each
   double busy = 0;
   friend bool operator==(const Contended&, const Contended&) = default;
 };
 
 struct Summary {
-  // Of what, and who says so.
+  // What was predicted or measured, and by what.
   std::string name, file, digest;  // of the scenario
   bool abstract = false;           // times were given; memory is in the unit of the scenario
   scenario::ErrorBand error_band;  // of predictions like this one
-  std::string framework;            // the framework's profile; empty of an abstract scenario
-  bool framework_named = false;     // by the scenario
-  std::string backend, engine;     // as in the timeline, likewise:
+  std::string framework;           // name of the framework's profile; empty for an abstract scenario
+  bool framework_named = false;    // whether the scenario names it
+  std::string backend, engine;     // as in the timeline:
   timeline::Fidelity fidelity = timeline::Fidelity::simulated;
 
   Time iteration;
   std::optional<double> samples_per_s, tokens_per_s, model_tflops_per_gpu, hardware_tflops_per_gpu, mfu, hfu;
-  // Where the loss is scaled: of all steps so many train nothing, each of which takes so long; and what a step that
-  // trains takes with its share of them. Rates of samples, tokens and FLOPs are by that.
+  // With loss scaling: the share of steps that are skipped, the time of a skipped step, and the time of a training step
+  // including its share of skipped ones. Samples, tokens and FLOPs per second are based on the latter.
   struct Useful {
     double overflow_rate = 0;
     Time skipped, step;
@@ -70,9 +70,9 @@ struct Summary {
   double bubble_rate = 0;
   MemoryFigures peak;               // the largest of each over the ranks
   std::optional<bool> fits;         // on every tier
-  std::optional<double> capacity;   // of the device, which `fits` compares with
-  std::optional<bool> fits_device;  // there
-  std::vector<TierSummary> tiers;   // beyond it
+  std::optional<double> capacity;   // of the device; compared by `fits`
+  std::optional<bool> fits_device;  // on the device alone
+  std::vector<TierSummary> tiers;   // beyond the device
   std::optional<OffloadEfficiency> offload_efficiency;
   std::int64_t gpus = 0, microbatches = 0;
   timeline::Breakdown breakdown{};
@@ -81,20 +81,20 @@ struct Summary {
   TrafficSummary traffic;
   std::vector<PathSegment> critical_path;
   std::optional<Served> served;      // with parameter servers
-  std::optional<job::WholeRun> job;  // of a step that was predicted
-  std::optional<Time> contention;    // by which the iteration is longer because works share what they use
-  std::vector<Contended> contended;  // the worst of what they share
+  std::optional<job::WholeRun> job;  // of a predicted step
+  std::optional<Time> contention;    // by which contention lengthens the iteration
+  std::vector<Contended> contended;  // the most contended resources
 };
 
-// Whether the same step comes out, number by number: times, rates, memory on every tier, traffic, and what a job makes
-// of them. Not of what, by whom, or along which path.
+// Whether two steps have the same numbers: times, rates, memory on every tier, traffic, and the results of the job.
+// Ignores names, sources and the critical path.
 bool same_answer(const Summary& a, const Summary& b);
 
-// What may be left out of a summary, because it takes a while: peaks of memory with what fits (a framework's allocator
-// is replayed), and the critical path.
+// Slow parts of a summary that may be left out: memory peaks with `fits` (a framework's allocator is replayed), and the
+// critical path.
 struct SummaryParts {
   bool memory = true, critical_path = true;
-  unsigned threads = 1;  // that share the ranks
+  unsigned threads = 1;  // to split the ranks among
 };
 Summary summarize(const LoweredJob& lowered, const timeline::Timeline& timeline, const SummaryParts& parts = {});
 

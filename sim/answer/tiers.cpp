@@ -40,7 +40,7 @@ std::vector<TierSummary> tier_summaries(const LoweredJob& lowered, const timelin
 
 namespace {
 
-// Bytes/s that each of a node's GPUs has of a tier when all ask for it.
+// Bytes/s per GPU of a tier when all GPUs of the node use it.
 double share_of(const cluster::ClusterSpec& c, Tier tier) {
   const auto& host = c.host;
   const double gpus = double(c.gpus_per_node), on_link = double(std::min(host.gpus_per_link, c.gpus_per_node));
@@ -51,8 +51,8 @@ double share_of(const cluster::ClusterSpec& c, Tier tier) {
                    host.nvme_write.value_or(Bandwidth{}).value() / gpus});
 }
 
-// Bytes/s at which states of the optimizer (16 a parameter, read and written) are read, updated and written: by the
-// host as it was priced, and where they are on disks over these besides.
+// Bytes/s at which optimizer states (16 bytes per parameter, read and written) are read, updated and written: the
+// host's priced rate and, if they are on disks, the disks' rate in series with it.
 double rate_of_states(const LoweredJob& lowered) {
   constexpr double kMoved = 2 * 16;
   const auto& c = *lowered.scenario.concrete;

@@ -1,5 +1,5 @@
-// What is kept on each tier of memory, and whether it fits: on a GPU by itself, of hosts and disks by all GPUs of a
-// node together.
+// The memory used on each tier, and whether it fits: per GPU on the device, and for hosts and disks all GPUs of a node
+// together.
 #pragma once
 #include <optional>
 #include <vector>
@@ -12,28 +12,28 @@ struct LoweredJob;
 
 struct TierSummary {
   Tier tier = Tier::host;
-  double per_gpu = 0;  // bytes at the peak of the GPU that keeps most there
-  // Of the fullest node: the peaks of its GPUs, as if all were at the same time. Where ranks do the same they are.
+  double per_gpu = 0;  // peak in bytes of the GPU that uses the tier most
+  // Of the fullest node: the sum of its GPUs' peaks, as if simultaneous. They are if all ranks do the same.
   double per_node = 0;
-  timeline::MemoryByCategory at_peak{};  // of that GPU
+  timeline::MemoryByCategory at_peak{};  // on that GPU
   std::optional<double> capacity;        // of a node
   std::optional<bool> fits;
   friend bool operator==(const TierSummary&, const TierSummary&) = default;
 };
 
-// Of the tiers beyond the device on which something is kept.
+// The tiers beyond the device that hold anything.
 std::vector<TierSummary> tier_summaries(const LoweredJob& lowered, const timeline::Timeline& timeline);
 
-// What share of a step computes: as it was simulated, if everything that the rank does came one after the other, and for
-// each state that has left the device alone by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq. 6), which overlaps
-// nothing. There the rate of a GPU's own share of links, disks and memory counts, times the replicas among which a state
-// is dealt; the optimizer's is that of the host's steps.
+// The share of a step spent computing: simulated; if the rank's work were fully serialised; and, for each state that
+// has left the device, by the closed form of ZeRO-Infinity (arXiv 2104.07857, eq. 6), which overlaps nothing. Its
+// bandwidth is a GPU's share of links, disks and memory, times the replicas that share a state; the optimizer's
+// bandwidth is that of the host's steps.
 struct OffloadEfficiency {
   double simulated = 1, together = 1;
   std::optional<double> parameters, optimizer, activations;
   friend bool operator==(const OffloadEfficiency&, const OffloadEfficiency&) = default;
 };
-// Of a rank that computes for so long. None where nothing has left the device.
+// For a rank with this compute time. None if nothing has left the device.
 std::optional<OffloadEfficiency> offload_efficiency(const LoweredJob& lowered, RankId rank, Time computes,
                                                     Time iteration);
 

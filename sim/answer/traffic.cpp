@@ -14,7 +14,7 @@ using graph::Moved;
 using graph::Volume;
 using graph::Way;
 
-// What each program moves: alone, which are the collectives inside coarse tasks, and through each endpoint.
+// The bytes that each program moves: on its own (the collectives inside coarse tasks), and through each endpoint.
 struct OfProgram {
   Moved alone;
   std::vector<Volume> ends;
@@ -39,7 +39,7 @@ std::vector<OfProgram> of_programs(const LoweredJob& lowered) {
 }
 
 double AxisBytes::*along(Axes axes) {
-  // Also of two copies of a model, which differ along two axes.
+  // Includes the groups of two copies of a model, which span two axes.
   if (axes.holds(Axis::data) || axes.holds(Axis::expert_data)) return &AxisBytes::data;
   if (axes.holds(Axis::expert) || axes.holds(Axis::expert_tensor)) return &AxisBytes::expert;
   if (axes.holds(Axis::tensor)) return &AxisBytes::tensor;
@@ -48,8 +48,7 @@ double AxisBytes::*along(Axes axes) {
 
 class Count {
  public:
-  explicit Count(const LoweredJob& lowered)
-      : question_(lowered), graph_(lowered.graph), moved_(of_programs(lowered)) {
+  explicit Count(const LoweredJob& lowered) : question_(lowered), graph_(lowered.graph), moved_(of_programs(lowered)) {
     if (lowered.resource_map) over_.resize(lowered.resource_map->places.resources.size());
   }
 
@@ -64,7 +63,7 @@ class Count {
     if (!over_.empty()) groups();
   }
 
-  // Of each resource of the graph.
+  // By resource of the graph.
   const std::vector<Bytes>& over() const { return over_; }
 
  private:
@@ -102,7 +101,7 @@ class Count {
     return sent;
   }
 
-  // Each once, as its first member says.
+  // Counts each group once, at its first member.
   void groups() {
     for (std::uint32_t g = 0; g < graph_.groups().size(); ++g) {
       const auto& first = graph_.groups()[g].members.front();
@@ -136,8 +135,8 @@ LinkTraffic::Place place(const cluster::Resource& r) {
   return nearer > cluster::DeviceKind::nic ? LinkTraffic::Place::fabric : LinkTraffic::Place::nic;
 }
 
-// Equal links become one entry, whether symmetry has folded them or not (it folds links of different kinds, too). Of
-// entries that are as busy the links out of a node come first.
+// Groups equal links into one entry, whether or not symmetry has folded them (it also folds links of different kinds).
+// Among equally busy entries, links out of a node come first.
 std::vector<LinkTraffic> links(const lower::ResourceMap& around, const std::vector<Bytes>& over, Time iteration) {
   using cluster::Resource;
   using Alike = std::tuple<Resource::Kind, cluster::DeviceKind, cluster::DeviceKind, double, Bytes>;
@@ -189,7 +188,7 @@ const std::vector<AxisBytes::Part>& AxisBytes::parts() {
 
 TrafficSummary traffic(const LoweredJob& lowered, Time iteration, std::size_t most_links) {
   TrafficSummary traffic;
-  if (lowered.volumes.empty()) return traffic;  // of given times
+  if (lowered.volumes.empty()) return traffic;  // stage times were given
   Count count(lowered);
   count.run(traffic);
   if (const auto& theory = lowered.data_volume)

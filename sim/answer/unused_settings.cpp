@@ -13,7 +13,7 @@
 namespace rehearsal::answer {
 namespace {
 
-// Keys that are spelled otherwise where they end up, and the values that they take where those differ, too.
+// Keys whose name in the summary differs, and their values if those differ too.
 struct Alias {
   std::string_view given, field;
   bool truth = false;
@@ -44,10 +44,10 @@ bool same(std::span<const Time> a, std::span<const Time> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// The step in its coarsest form, which is the same step.
+// The step at the coarsest detail, which gives the same result.
 struct Step {
   Time iteration;
-  std::vector<Bytes> peaks;  // of the ranks
+  std::vector<Bytes> peaks;  // by rank
   bool operator==(const Step&) const = default;
 };
 Step step(const graph::TaskGraph& graph, std::span<const Time> durations, std::span<const Time> held) {
@@ -67,8 +67,8 @@ Step step(StageCosts staged, const scenario::Scenario& scenario) {
               staged.cost.held(graph.works(), graph.conditions()));
 }
 
-// The step of other values beside the one that was asked for. What differs in a price, a number of works or a peak is
-// found without simulating everything again.
+// Compares the step under other values with the original. A difference in a price, in the number of works or in a peak
+// is found without a full simulation.
 class Probe {
  public:
   Probe(const scenario::Scenario& scenario, const LoweredJob& lowered) : scenario_(scenario), question_(lowered) {}
@@ -85,8 +85,8 @@ class Probe {
     if (reprices(changed)) return true;
     auto now = stage(changed);
     if (!now_) now_.emplace(stage(scenario_));
-    // Other works are another step; the same ones with other numbers need not be: what the host takes under a kernel
-    // that takes longer.
+    // Different works mean a different step; the same works with other numbers may not, for example host work that is
+    // hidden under a longer kernel.
     if (now.lowering.works().size() != now_->lowering.works().size()) return true;
     if (now.problem.activation != now_->problem.activation || now.problem.weight_hold != now_->problem.weight_hold)
       return true;
@@ -111,14 +111,14 @@ class Idle {
   bool moves(const std::string& key, const fields::Field& field) {
     const auto& scenario = predicted_.scenario();
     const auto others = fields::others(field, field.get(&scenario));
-    if (field.form.measurable())  // quick, and mostly enough
+    if (field.form.measurable())  // quick, and usually sufficient
       for (const auto& other : others) {
         auto changed = scenario;
         field.set(&changed, other);
         try {
           if (probe_.reprices(changed)) return true;
         } catch (const UserError&) {
-          // A number alone need not make a machine, such as three GPUs for two NICs: reading it again says why.
+          // A number alone may be invalid, such as three GPUs for two NICs: reading the file again gives the reason.
         }
       }
     std::vector<std::string> values;
@@ -126,7 +126,7 @@ class Idle {
       values = {"true", "false"};
     else
       for (const auto& other : others) values.push_back(fields::written(other));
-    // A whole answer takes longer than a step, and is asked for only where no value has another step.
+    // A full prediction is slower, so it is used only if no value changes the step.
     std::vector<scenario::Scenario> changed;
     try {
       for (const auto& value : values) {
@@ -136,7 +136,7 @@ class Idle {
       return std::any_of(changed.begin(), changed.end(),
                          [&](const auto& now) { return !same_answer(whole(now), before()); });
     } catch (const UserError&) {
-      return true;  // refused by name
+      return true;  // rejected by name
     }
   }
 
@@ -145,7 +145,7 @@ class Idle {
     return !changed.concrete ||
            changed.concrete->framework.native_kernels != predicted_.scenario().concrete->framework.native_kernels;
   }
-  // In the coarsest form, which gives the same answer.
+  // At the coarsest detail, which gives the same result.
   static Summary whole(scenario::Scenario scenario) {
     scenario.simulate.detail = graph::Detail::stage, scenario.simulate.symmetry = true;
     return predict(scenario, {.summary = {.critical_path = false}}).summary;
@@ -202,7 +202,7 @@ std::vector<std::string> assumed_framework(const scenario::Scenario& scenario, c
       try {
         return probe.differs(changed);
       } catch (const UserError&) {
-        return true;  // refused by name
+        return true;  // rejected by name
       }
     });
   };

@@ -7,7 +7,7 @@
 namespace rehearsal::answer {
 namespace {
 
-// What a checkpoint has to bring back: frozen weights are where they were read from.
+// The parameters that a checkpoint must restore: frozen weights are read from their original file.
 double learning_parameters(const scenario::Concrete& c) {
   if (!c.training.frozen()) return models::parameters(c.model);
   const auto network = models::framework_network(c.model, c.training, c.framework, {.sequence = c.model.sequence}, {});

@@ -1,9 +1,9 @@
-// What a run throws besides errors.
+// Thrown by a run, besides errors.
 #pragma once
 
 namespace rehearsal::backend {
 
-// A signal that asked this process to end while ranks were running; they are gone, and so is what they kept in files.
+// A signal asked this process to end while ranks were running; the ranks and their files have been cleaned up.
 // The program ends with status 128 + signal.
 struct Interrupted {
   int signal;

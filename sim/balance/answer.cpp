@@ -46,7 +46,7 @@ class Planner {
     effort_.threads = threads;
   }
 
-  // The placement for these loads, near the one in use (which may be empty).
+  // The placement for these loads, close to the one in use (which may be empty).
   Plan plan(const std::vector<Loads>& weights, const std::vector<std::int32_t>& in_use) const {
     Problem problem = question_.problem;
     problem.weights = weights;
@@ -137,7 +137,7 @@ Answer follow(const Question& question, const Planner& planner) {
     a.steps.push_back(std::move(step));
   }
   a.placement = std::move(plan.placement);
-  // The last step's loads are not those that the last placement was made for, so the bound is that of the loads alone.
+  // The last placement was made from loads other than those of the last step, so the bound uses the latter alone.
   Problem last = question.problem;
   last.weights = question.trace.back();
   fill_layers(a, question, question.trace.back(), first.phy2log, search::lower_bounds(last));

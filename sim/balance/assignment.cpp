@@ -4,9 +4,9 @@
 
 namespace rehearsal::balance {
 
-// Rows join one after the other. Prices u of rows and v of columns keep cost(i, j) >= u_i + v_j, with equality along
-// the matching, which makes it optimal for the rows so far; a shortest augmenting path takes in the next row. Row and
-// column 0 stand for "none".
+// Rows are added one at a time. Duals u of rows and v of columns keep cost(i, j) >= u_i + v_j, with equality along
+// the matching, which makes it optimal for the rows so far; a shortest augmenting path adds the next row. Row and
+// column 0 mean "none".
 std::vector<std::uint32_t> assign(const std::vector<std::int64_t>& gain, std::uint32_t n) {
   constexpr std::int64_t kFar = std::int64_t(1) << 60;
   std::vector<std::int64_t> u(n + 1), v(n + 1), distance(n + 1);

@@ -1,4 +1,4 @@
-// The assignment problem: who takes whose place so that most is gained.
+// The assignment problem: a one-to-one assignment with the largest total gain.
 #pragma once
 #include <cstdint>
 #include <vector>

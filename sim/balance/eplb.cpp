@@ -11,17 +11,17 @@
 namespace rehearsal::balance {
 namespace {
 
-// Floats >= 0 are in the order of their bits. A load above an index in one word: the smaller word is the smaller load,
-// and among equal loads the lower index.
+// Non-negative floats sort like their bits. Packs a load above an index into one word: the smaller word has the smaller
+// load or, among equal loads, the lower index.
 std::uint64_t key(float load, std::uint32_t index) {
   return std::uint64_t(std::bit_cast<std::uint32_t>(load)) << 32 | index;
 }
-// The larger load has the smaller key, the lower index still the smaller.
+// For descending order: the larger load has the smaller key, and among equal loads still the lower index.
 std::uint64_t falling(float load, std::uint32_t index) {
   return std::uint64_t(~std::bit_cast<std::uint32_t>(load)) << 32 | index;
 }
 
-// The smallest of some keys, of which one changes at a time: a tournament whose match 1 is the final.
+// The minimum of several keys, updated one key at a time: a tournament tree whose match 1 is the final.
 class Tournament {
  public:
   Tournament(std::vector<std::uint64_t>& tree, std::uint32_t players)
@@ -52,7 +52,7 @@ constexpr std::uint64_t kOut = ~std::uint64_t(0);
 
 }  // namespace
 
-// By falling weight, stable. Radix sort: a layer has some hundred replicas, and a comparison sort would take longer
+// By descending weight, stable. Radix sort: a layer has some hundred replicas, and a comparison sort would take longer
 // than everything else together. Passes in which all keys have the same digit are skipped.
 void Packer::sort(std::span<const float> weights) {
   const auto n = weights.size();
@@ -134,10 +134,10 @@ Placement eplb(const Problem& problem) {
   p.logcnt.resize(std::size_t(p.layers) * p.experts);
   std::vector<std::uint32_t> rank_of(p.phy2log.size());
   for (std::uint32_t l = 0; l < p.layers; ++l) {
-    // Adding 0 makes a plain 0 of -0, whose bits would be out of order.
+    // Adding 0 turns -0, whose bits would sort wrongly, into 0.
     for (std::uint32_t e = 0; e < shape.experts; ++e) weights[e] = static_cast<float>(problem.weights[l][e]) + 0.0f;
     for (std::uint32_t g = 0; g < groups; ++g) {
-      double sum = 0;  // exact for whole loads below 2^53; torch leaves the order of its sum open
+      double sum = 0;  // exact for whole loads below 2^53; torch does not specify the order of its sum
       for (std::uint32_t e = g * size; e < (g + 1) * size; ++e) sum += weights[e];
       group_weight[g] = static_cast<float>(sum);
     }

@@ -41,7 +41,7 @@ Loads gpu_loads(const Shape& shape, const Loads& weights, std::span<const std::i
 double max_over_mean(const Loads& gpu_loads) {
   double sum = 0, most = 0;
   for (const double load : gpu_loads) sum += load, most = std::max(most, load);
-  // The mean of equal loads may be a rounding above them.
+  // Rounding may put the mean of equal loads above them.
   return sum > 0 ? std::max(1.0, most * double(gpu_loads.size()) / sum) : 1.0;
 }
 

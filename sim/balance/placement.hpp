@@ -1,8 +1,8 @@
-// Who stands where: the answer to a Problem, and what it is worth.
+// A placement of experts on GPUs, the answer to a Problem, and its quality.
 //
 // Arrays are flat, layer after layer. phy2log[layer][slot] = expert; logcnt[layer][expert] = copies; log2phy[layer]
-// [expert][k] = slot of its copy k, padded with -1 to `most_copies` (the largest count of all layers). A method may
-// number the copies of an expert as it likes; where it does not, they are in order of slots.
+// [expert][k] = slot of its copy k, padded with -1 to `most_copies` (the largest count of all layers). Copies of an
+// expert are numbered in order of slots unless the method chooses otherwise.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -33,14 +33,14 @@ Placement placed(std::vector<std::int32_t> phy2log, std::uint32_t layers, std::u
 // Load of every GPU of one layer: the sum of weight/copies over its slots.
 Loads gpu_loads(const Shape& shape, const Loads& weights, std::span<const std::int32_t> slots);
 
-// Largest load over the mean load: 1 is perfect, and what a layer without any load has. Its inverse is what some call
+// Largest over mean load: 1 is perfect, also used for a layer without any load. Its inverse is sometimes called
 // balancedness.
 double max_over_mean(const Loads& gpu_loads);
 
-// Experts in order over the GPUs, one copy each and no redundancy: what training and a first start have.
+// Experts in order over the GPUs, one copy each without redundancy, as in training or initially.
 Loads gpu_loads_in_order(const Shape& shape, const Loads& weights);
 
-// Replicas that have to be brought to a GPU which did not hold (as many copies of) that expert.
+// Replicas that must be copied to a GPU which did not hold that expert (or fewer copies of it).
 struct Moves {
   std::uint64_t replicas = 0;
   std::uint64_t between_nodes = 0;  // of those, the ones whose node did not hold the expert either

@@ -9,7 +9,7 @@
 namespace rehearsal::balance {
 namespace {
 
-// Slots are numbered with 32 bits, and loads are squared: both stay far from their ends.
+// Slots are numbered with 32 bits and loads are squared; this limit keeps both far from overflow.
 constexpr std::uint32_t kMostReplicas = 1'000'000;
 constexpr double kLargestWeight = 1e18;
 

@@ -1,10 +1,10 @@
-// What there is to place: the experts of each MoE layer with their loads, and the GPUs with room for replicas of them.
+// The placement problem: the experts of each MoE layer with their loads, and GPUs with slots for replicas.
 //
 // A layer has E experts; expert e received weights[layer][e] >= 0 tokens (any unit). `replicas` >= E copies of them
-// stand in slots 0..replicas-1; GPU g owns the slots from g*replicas/gpus (rounded down) to (g+1)*replicas/gpus, node n
+// occupy slots 0..replicas-1; GPU g owns the slots from g*replicas/gpus (rounded down) to (g+1)*replicas/gpus, node n
 // the GPUs from n*gpus/nodes on. The c copies of an expert share its load evenly: each receives weight/c. The experts
 // form `groups` router groups of E/groups neighbours; a hierarchical placement keeps all copies of a group on one node,
-// so that a token which the router limits to few groups reaches few nodes.
+// so that a token that the router limits to few groups is sent to few nodes.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,13 +27,13 @@ struct Problem {
   std::uint32_t experts() const { return weights.empty() ? 0 : static_cast<std::uint32_t>(weights.front().size()); }
 };
 
-// A rule that a problem breaks. `key` = the field that is wrong.
+// A violated rule. `key` = the field at fault.
 struct Fault {
   std::string_view key;
   std::string rule;
 };
 
-// How the slots lie once the policy is settled: a global placement is a hierarchical one with one node and one group.
+// The layout of slots under the chosen policy: a global placement is a hierarchical one with one node and one group.
 struct Shape {
   bool hierarchical = false;
   std::uint32_t experts = 0, replicas = 0, groups = 1, nodes = 1, gpus = 1;
@@ -43,7 +43,7 @@ struct Shape {
   std::uint32_t first_gpu(std::uint32_t node) const { return cut(gpus, node, nodes); }
   std::uint32_t first_group(std::uint32_t node) const { return cut(groups, node, nodes); }
   std::uint32_t group_size() const { return experts / groups; }
-  // Every GPU has as many slots, every node as many GPUs and groups: what EPLB asks for.
+  // Equal slots per GPU, equal GPUs and groups per node: required by EPLB.
   bool even() const { return replicas % gpus == 0 && gpus % nodes == 0 && groups % nodes == 0; }
 
  private:
@@ -52,10 +52,10 @@ struct Shape {
   }
 };
 
-// `automatic` is hierarchical where the nodes divide the groups, and global else (as EPLB does it, silently).
+// `automatic` is hierarchical if the nodes divide the groups, otherwise global (as EPLB does silently).
 Shape shape_of(const Problem& problem);
 
-// Every rule that the problem breaks, whatever the method. With `even`, also those of EPLB: equal slots per GPU and
+// All violated rules that apply to every method. With `even`, also those of EPLB: equal slots per GPU and
 // equal groups per node.
 std::vector<Fault> faults(const Problem& problem, bool even);
 

@@ -11,13 +11,13 @@ namespace {
 
 using Slots = std::span<const std::int32_t>;
 
-// Two GPUs or nodes of different size never stand for each other.
+// GPUs or nodes of different size are never exchanged.
 constexpr std::int64_t kNever = -1'000'000'000;
 
-// A hierarchical placement has as many GPUs on every node.
+// In a hierarchical placement all nodes have the same number of GPUs.
 std::uint32_t node_of(const Shape& shape, std::uint32_t gpu) { return gpu / (shape.gpus / shape.nodes); }
 
-// How many replicas of GPU `now` in `after` are on GPU `then` in `before`; `held` is scratch, all zero.
+// The number of replicas on GPU `now` in `after` that are on GPU `then` in `before`; `held` is scratch, all zero.
 std::int64_t overlap(const Shape& shape, Slots before, std::uint32_t then, Slots after, std::uint32_t now,
                      std::vector<std::uint32_t>& held) {
   if (shape.slots(then) != shape.slots(now)) return kNever;
@@ -34,7 +34,7 @@ struct Match {
   std::int64_t same = 0;
 };
 
-// GPUs of node `now` to the GPUs of node `then`.
+// Matches the GPUs of node `now` to the GPUs of node `then`.
 Match match_gpus(const Shape& shape, Slots before, std::uint32_t then, Slots after, std::uint32_t now,
                  std::vector<std::uint32_t>& held) {
   const auto first_then = shape.first_gpu(then), first_now = shape.first_gpu(now);
@@ -48,7 +48,7 @@ Match match_gpus(const Shape& shape, Slots before, std::uint32_t then, Slots aft
   return match;
 }
 
-// Moves the experts of one GPU so that those that were there keep their slots.
+// Reorders the experts of one GPU so that those that were already there keep their slots.
 void keep_slots(const Shape& shape, std::uint32_t gpu, Slots before, std::vector<std::int32_t>& slots) {
   const auto first = shape.first_slot(gpu), last = shape.first_slot(gpu + 1);
   std::vector<std::int32_t> arriving(slots.begin() + first, slots.begin() + last);
@@ -103,9 +103,9 @@ std::vector<std::int32_t> with_moves_undone(const Shape& shape, const Loads& wei
     for (auto s = shape.first_slot(g); s < shape.first_slot(g + 1); ++s) gpu[s] = g;
   Loads loads = gpu_loads(shape, weights, slots);
   const auto share = [&](std::uint32_t s) { return weights[slots[s]] / counts[slots[s]]; };
-  // Slots that hold what they held before are settled (replicas that stay keep their slot); a replica that arrived at p
-  // goes where it came from, or what belongs at p comes back: either way it is an exchange with another slot q that did
-  // not keep its replica, after which one of the two has its old one again.
+  // Slots with their old content are settled (replicas that stay keep their slot). A replica that arrived at p returns
+  // to its origin, or the original content of p comes back: either way p is exchanged with another slot q that changed,
+  // after which one of the two has its old replica again.
   for (bool again = true; again;) {
     again = false;
     for (std::uint32_t p = 0; p < slots.size(); ++p) {
@@ -123,15 +123,15 @@ std::vector<std::int32_t> with_moves_undone(const Shape& shape, const Loads& wei
       }
     }
   }
-  // Differences carry roundings; the answer must not.
+  // Incremental loads carry rounding errors, so the result is checked with fresh sums.
   return worst_of(gpu_loads(shape, weights, slots)) <= limit ? slots
                                                              : std::vector<std::int32_t>(after.begin(), after.end());
 }
 
 namespace {
 
-// The node cells of the placement in use, if it keeps groups within nodes; their fillings number experts by their place
-// in the list of the node's groups.
+// The node cells of the current placement, if it keeps groups within nodes; within a cell, experts are numbered by
+// position in the list of the node's groups.
 class Downhill {
  public:
   Downhill(const Shape& shape, const Loads& weights, Slots before) : shape_(shape), nodes_(search::nodes_of(shape)) {
@@ -158,7 +158,7 @@ class Downhill {
   }
   bool possible() const { return possible_; }
 
-  // One move in the node with the heaviest GPU; false at the bottom.
+  // One move in the node with the heaviest GPU; false at a local minimum.
   bool step() {
     std::size_t heavy = 0;
     for (std::size_t n = 1; n < fillings_.size(); ++n)
@@ -206,7 +206,7 @@ std::vector<std::int32_t> rebalanced(const Shape& shape, const Loads& weights, S
   if (downhill.possible()) {
     consider(std::vector<std::int32_t>(before.begin(), before.end()));
     while (downhill.step()) consider(downhill.slots());
-    // What the way down did on the way may be superfluous at its end.
+    // Some moves made on the way may be superfluous at the end.
     const auto end = downhill.slots();
     consider(with_moves_undone(shape, weights, worst_of(gpu_loads(shape, weights, end)), before, end));
   }

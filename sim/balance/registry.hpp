@@ -1,4 +1,4 @@
-// Every way to place experts by name.
+// All placement methods by name.
 #pragma once
 #include "balance/method.hpp"
 #include "base/registry.hpp"

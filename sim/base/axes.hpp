@@ -14,7 +14,7 @@ enum class Axis : std::uint8_t { tensor, context, data, pipeline, expert_tensor,
 inline constexpr std::size_t kFactors = 4;  // the first axes
 inline constexpr std::size_t kAxes = 7;
 constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
-// Whose groups meet within the passes of a stage.
+// Axes whose groups communicate within the passes of a stage.
 inline constexpr std::array kInside{Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor};
 const char* name(Axis axis);  // "expert-data"
 
@@ -36,12 +36,12 @@ class Axes {
 constexpr Axes operator|(Axis a, Axis b) { return Axes(a) | Axes(b); }
 std::string name(Axes axes);  // "data x pipeline"
 
-// One coordinate along each axis: those along the factors say who it is, those among the experts follow from them.
+// One coordinate along each axis: those along the factors identify the rank, the others follow from them.
 struct RankPlace {
   std::array<std::uint32_t, kAxes> along{};
-  // Its number among those that hold the same parameters: the same experts, and everything else.
+  // Its index among the ranks that hold the same parameters: the same experts, and everything else.
   std::uint32_t expert_replica = 0, replica = 0;
-  // Of those along Axis::expert_data, or Axis::data with the context.
+  // Its index among replicas along Axis::expert_data, or along Axis::data with the context.
   std::uint32_t among(Axis replicas) const { return replicas == Axis::expert_data ? expert_replica : replica; }
   std::uint32_t operator[](Axis axis) const { return along[index(axis)]; }
   std::uint32_t& operator[](Axis axis) { return along[index(axis)]; }

@@ -9,7 +9,7 @@
 namespace rehearsal {
 namespace {
 
-// Without zeros behind the point, and without an exponent.
+// Without trailing zeros, and without an exponent.
 std::string significant(double amount, int digits) {
   const int before = amount == 0 ? 1 : int(std::floor(std::log10(std::abs(amount)))) + 1;
   auto text = fmt::format("{:.{}f}", amount, std::max(0, digits - before));
@@ -25,7 +25,7 @@ std::string decimal(double amount, std::string_view unit, int digits) {
   static constexpr std::array kMore{"", "k", "M", "G", "T", "P", "E", "Z"};
   static constexpr std::array kLess{"", "m", "u", "n"};
   if (amount == 0) return fmt::format("0 {}", unit);
-  // What would be rounded to 1000 is 1 of the next.
+  // What would be rounded to 1000 becomes 1 of the next unit.
   const double next = 1000 * (1 - .5 * std::pow(10., -digits));
   std::size_t more = 0, less = 0;
   for (; std::abs(amount) >= next && more + 1 < kMore.size(); amount /= 1000) ++more;

@@ -32,7 +32,7 @@ std::string joined(const std::vector<Value>& values, One one) {
 
 const auto& variant(const Value& value) { return static_cast<const Value::variant&>(value); }
 
-// Of an absent field.
+// Some value for a field that was absent.
 Value some(const Form& form) {
   switch (form.kind) {
     case Form::Kind::boolean:

@@ -1,7 +1,7 @@
-// One description per struct of a configuration: of every member the key as users write it, unit, range, default and
+// One description per struct of a configuration: for every member its key as users write it, unit, range, default and
 // one line of help. Reader, digest, JSON Schema, lists, the table of keys and the assumptions of a report all walk the
-// same description, so that none of them can forget a member: describe() counts the members of the struct and does not
-// compile when one is missing or named twice.
+// same description, so none of them can forget a member: describe() counts the members of the struct and does not
+// compile if one is missing or named twice.
 //
 // A description stands beside its struct and knows nothing of files. Descriptions are made once and never change.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace rehearsal::fields {
 
-// The value of a field. monostate = absent, of members that may be; a choice is its name.
+// The value of a field. monostate = absent, for optional members; a choice is its name.
 struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, Duration,
                             Power, CarbonIntensity, Count, Version, std::string, std::vector<Value>> {
   using variant::variant;
@@ -34,7 +34,7 @@ std::string written(const Value& value);
 // For people: "2.000 us", "300 GB/s".
 std::string shown(const Value& value);
 
-// What values a key takes.
+// The values that a key takes.
 struct Form {
   enum class Kind : std::uint8_t {
     boolean,
@@ -93,24 +93,24 @@ struct Field {
   std::string key;  // below its struct, dotted where mappings nest: "links.scale_up.latency"
   Form form;
   std::string help;
-  std::vector<Form> others{};  // forms besides, which only its own loader reads
+  std::vector<Form> others{};  // other forms, which only its own loader reads
   bool null = false;           // null means the same as absence
   bool required = false;
-  bool key_of_files = true;  // false: settled by the program, known to the digest alone
-  bool assumed = false;      // where its default is taken, that is an assumption
+  bool key_of_files = true;  // false: set by the program, only the digest holds it
+  bool assumed = false;      // taking its default is an assumption
   bool acts = true;          // false: a label or advice; no digest holds it
   std::function<Value(const void*)> get{};
   std::function<void(void*, const Value&)> set{};
   std::function<Value(const void*)> otherwise{};  // the default, from members before it; null: required
-  Value when_absent{};           // what the absence of an optional value means; monostate: something of its own
-  std::string otherwise_said{};  // in words where it follows from others: "4 x hidden"
+  Value when_absent{};           // what absence of an optional value means; monostate: something of its own
+  std::string otherwise_said{};  // in words, if it depends on other members: "4 x hidden"
 };
 
-// A measurable value times `factor`, or one more or one less where that rounds to the same, kept within the range;
-// nothing when it cannot move that way, or is none that can be measured.
+// A measurable value times `factor` (or one more or less, if that rounds to the same), kept within the range; nothing
+// if it cannot move that way or is not measurable.
 std::optional<Value> scaled(const Form& form, const Value& value, double factor);
-// Other values that the field may take: the choices, the other truth, a tenth more and less; of an absent one some
-// value. Of an order some others, the reverse among them.
+// Other values that the field may take: the other choices, the other boolean, a tenth more and less; for an absent one,
+// some value; for an order, some others, the reverse among them.
 std::vector<Value> others(const Field& field, const Value& value);
 
 // A mapping among the keys of a struct.
@@ -133,11 +133,11 @@ struct Description {
 struct Required {};
 inline constexpr Required kRequired{};
 struct Usual {};
-inline constexpr Usual kDefault{};  // what the struct itself begins with
+inline constexpr Usual kDefault{};  // the struct's own initializer
 
 namespace detail {
 
-// Converts to every member but an optional, which would take it for its content too.
+// Converts to every member type except an optional, which would accept it for its content too.
 struct Anything {
   template <class T>
   operator T() const;
@@ -152,7 +152,7 @@ consteval std::size_t arity() {
     return sizeof...(Members);
 }
 
-// Another text for every member; addresses of variables are no constants under the sanitizers.
+// A distinct text for every member; addresses of variables are not constants under the sanitizers.
 template <auto M>
 constexpr std::string_view mark() {
   return __PRETTY_FUNCTION__;
@@ -252,8 +252,8 @@ constexpr Access access() {
 // The default of a member, whatever its type.
 struct Otherwise {
   enum class Kind : std::uint8_t { required, usual, absent, follows } kind;
-  const void* (*usual)() = nullptr;  // a struct as it begins
-  void (*from)() = nullptr;          // the function that it follows from, for `call`
+  const void* (*usual)() = nullptr;  // a default-constructed struct
+  void (*from)() = nullptr;          // the function that computes it, for `call`
   Value (*call)(void (*from)(), const void* s, bool as_time) = nullptr;
   const char* said = "";
 };
@@ -265,7 +265,7 @@ struct NamedValue {
 
 }  // namespace detail
 
-// How a default of a T in an S is said: kRequired, kDefault, std::nullopt (absent), or {function, "in words"}.
+// How the default of a T in an S is given: kRequired, kDefault, std::nullopt (absent), or {function, "in words"}.
 template <class S, class T>
 struct Says : detail::Otherwise {
   Says(Required) : Otherwise{Kind::required} {}
@@ -286,7 +286,7 @@ struct Says : detail::Otherwise {
 template <auto M>
 using Default = Says<detail::StructOf<M>, detail::TypeOf<M>>;
 
-// What a member contributes.
+// What a member adds to a description.
 struct Part {
   Description adds{};
 
@@ -388,7 +388,7 @@ Member<M> some(const char* key, std::initializer_list<Named<typename detail::Typ
   return Member<M>(std::move(f));
 }
 
-// A map from what is enumerated to quantities: a key each, none required.
+// A map from enumerators to quantities: one key for each, none required.
 template <auto M, class K>
 Member<M> each(const std::string& prefix, std::initializer_list<Named<K>> keys, const Form& form, const char* help) {
   using S = detail::StructOf<M>;
@@ -414,7 +414,7 @@ Member<M> each(const std::string& prefix, std::initializer_list<Named<K>> keys, 
   return member;
 }
 
-// A member that is itself described, under a key of its own ("": its keys stand among those of the outer struct). An
+// A member that has a description itself, under its own key ("": its keys are among those of the outer struct). An
 // optional or a pointer that is empty has no values.
 Description inside(const Description& inner, const std::string& prefix, std::function<const void*(const void*)> in,
                    std::function<void*(void*)> out);
@@ -435,13 +435,13 @@ Member<M> nested(const char* prefix, const Description& inner) {
       detail::nested(prefix, inner, [](const void* s) { return detail::content(static_cast<const S*>(s)->*M); }));
 }
 
-// A member that no user gives but that can act: the digest holds it.
+// A member that users cannot set but that affects results: the digest holds it.
 template <auto M>
 Member<M> settled(Member<M> member) {
   for (auto& f : member.adds.fields) f.key_of_files = false, f.required = false;
   return member;
 }
-// One whose own loader takes other forms too.
+// A member whose own loader accepts other forms too.
 template <auto M>
 Member<M> or_also(Member<M> member, std::vector<Form> others) {
   for (auto& f : member.adds.fields) f.others = others;
@@ -457,24 +457,24 @@ Member<M> absence_means(Member<M> member, const Value& value) {
   for (auto& f : member.adds.fields) f.when_absent = value;
   return member;
 }
-// One whose default was measured elsewhere, if at all.
+// A member whose default was at best measured elsewhere.
 template <auto M>
 Member<M> assumed(Member<M> member) {
   for (auto& f : member.adds.fields) f.assumed = true;
   return member;
 }
-// One that users may give and no answer depends on; `why` is for whoever reads the description.
+// A member that users may set without effect on any result; `why` documents the reason.
 template <auto M>
 Member<M> label(Member<M> member, [[maybe_unused]] const char* why) {
   for (auto& f : member.adds.fields) f.acts = false;
   return member;
 }
-// One that is no setting at all: where numbers come from, what follows from other members.
+// A member that is not a setting: sources of numbers, values derived from other members.
 template <auto M>
 Member<M> aside([[maybe_unused]] const char* why) {
   return Member<M>();
 }
-// A table that only its own loader reads; `text` must say all of it, for the digest.
+// A table that only its own loader reads; `text` must contain all of it, for the digest.
 template <auto M>
 Member<M> opaque(const char* key, const char* what, std::string (*text)(const detail::TypeOf<M>&), const char* help) {
   using S = detail::StructOf<M>;
@@ -488,8 +488,8 @@ namespace detail {
 Description together(Description also, std::initializer_list<Part*> parts);
 }
 
-// The description of a struct: one entry for each of its members, in any order. `also`: its mappings and what of the
-// format is not built.
+// The description of a struct: one entry for each of its members, in any order. `also`: its mappings, and parts of the
+// format that are not built.
 template <class S, auto... Ms>
 Description describe(Description also, Member<Ms>... members) {
   static_assert(sizeof...(Ms) == detail::arity<S>(), "a member of the struct is not described");

@@ -29,7 +29,7 @@ class Json {
 
   Json() = default;
   Json(std::nullptr_t) {}
-  template <std::same_as<bool> T>  // nothing that converts to it: no pointers
+  template <std::same_as<bool> T>  // nothing that converts to bool: no pointers
   Json(T value) : value_(value) {}
   template <std::signed_integral T>
   Json(T value) : value_(std::int64_t{value}) {}
@@ -58,7 +58,7 @@ class Json {
   static Json object();
   // Throws UserError that says where text is no JSON. Equal keys all stay.
   static Json parse(const std::string& text);
-  static std::optional<Json> read(const std::string& text);  // nothing where that would throw
+  static std::optional<Json> read(const std::string& text);  // nothing if parse() would throw
 
   bool is_null() const { return value_.index() == 0; }
   bool is_boolean() const { return std::holds_alternative<bool>(value_); }
@@ -75,7 +75,7 @@ class Json {
   const Array& items() const;
   const Object& members() const;
 
-  // The first member of that name; nothing where there is none, or this is no object.
+  // The first member of that name; null if there is none, or this is not an object.
   const Json* find(std::string_view key) const;
   Json& operator[](std::string_view key);     // added when it is not there; null becomes an object
   Json& append(std::string key, Json value);  // without looking for an equal one; returns what was added
@@ -84,7 +84,7 @@ class Json {
   Json& back();                 // of an array
   void update(Json other);      // with all members of another object
 
-  // One line, or lines with so many spaces for each level. Text that is no UTF-8 is mended, what is no number is null.
+  // One line, or lines indented by `indent` spaces per level. Invalid UTF-8 is repaired, non-numbers become null.
   std::string dump(int indent = -1) const;
 
  private:
@@ -107,7 +107,7 @@ class Json::Item {
 
  private:
   friend class Json;
-  mutable Json value_;  // an initializer_list is const, but nobody looks at it twice
+  mutable Json value_;  // an initializer_list is const, but each item is read once
 };
 
 }  // namespace rehearsal

@@ -65,8 +65,8 @@ struct FusedAttention {
   bool causal = true, backward = false;
   std::int64_t value_dim = 0;             // columns of a head of the values, where keys have others; 0: as head_dim
   Precision precision = Precision::bf16;  // of any 16 bits, or fp32 or tf32
-  // Keys that each query counts with where a causal mask is not discounted (graph/flops.hpp), of kernels that are given
-  // exactly what the mask leaves; 0: all that it is given.
+  // Keys counted per query if a causal mask is not discounted (graph/flops.hpp), for kernels that get only the keys
+  // that the mask leaves; 0: all keys that they get.
   std::int64_t counted_keys = 0;
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   friend auto operator<=>(const FusedAttention&, const FusedAttention&) = default;
@@ -185,7 +185,7 @@ enum class Bias : std::int64_t { whole, query_value };
 // dims[1] and dims[2] of the optimizer kernels: the operand is the e elements themselves (own), or a buffer of all
 // shards of which the rank updates its own (part).
 enum class Flat : std::int64_t { own, part };
-// Along which of its axes a rank finds the number of its shard: dims[1] of add_own_shard, dims[4] of the optimizers.
+// The axis along which a rank finds the index of its shard: dims[1] of add_own_shard, dims[4] of the optimizers.
 // Experts have replicas of their own.
 enum class Replicas : std::int64_t { data, expert_data };
 // dims[5] of route: the experts of the largest logits; each in turn, so that all get as many rows; the first k for
@@ -194,9 +194,9 @@ enum class Routing : std::int64_t { by_logits, balanced, skewed };
 // dims[3] of sgd, below fp32: it keeps the parameters in fp32 too, or (LOMO) rounds them at every step.
 enum class Master : std::int64_t { kept, none };
 
-// dims[5] of sgd: whether its step is scaled by the norm of all gradients, which its last operand holds the square of,
-// a double; `add` takes no step but adds its part to that, and clears the gradient all the same. Steps are of no more
-// than norm 1 (LOMO's examples: clip_grad_norm 1).
+// dims[5] of sgd: whether its step is scaled by the norm of all gradients; its last operand holds the square of that, a
+// double. `add` takes no step: it adds its part to that operand, and clears the gradient as well. Steps are limited to
+// norm 1 (LOMO's examples: clip_grad_norm 1).
 enum class Clip : std::int64_t { none, add, scale };
 inline constexpr double kLargestNorm = 1, kNormOffset = 1e-6;
 
@@ -221,13 +221,13 @@ struct Kernel {
 Precision operand_precision(const Kernel& kernel, std::size_t operand);
 bool keeps_master(const Kernel& optimizer);
 std::int64_t kv_heads(const Kernel& attention);
-// What an attention kernel computes at most on any rank of its context group: half of the pairs when `causal`.
+// The most that an attention kernel computes on any rank of its context group: half of the pairs when `causal`.
 FusedAttention fused_attention(const Kernel& attention);
-Axis replicas(const Kernel& kernel);  // along which it finds its shard, if it works on one
-// Which operand of a kernel holds slots that it goes by: whole numbers of 32 bits.
+Axis replicas(const Kernel& kernel);  // the axis along which it finds its shard, if it works on one
+// The operand of a kernel that holds its slots, if any: 32-bit integers.
 std::optional<std::size_t> slots_operand(KernelKind kind);
 
-// shift: every rank passes its buffer to the next one of the group, and takes that of the one before.
+// shift: every rank sends its buffer to the next rank of the group, and receives that of the previous one.
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift };
 const char* name(CollectiveKind kind);  // "all-reduce"
 

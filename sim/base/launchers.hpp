@@ -4,7 +4,7 @@
 
 namespace rehearsal::launchers {
 
-// For one number, the one that counts first; nothing where there are fewer.
+// Variables for one number, in order of precedence; null if there are fewer.
 using Names = std::array<const char*, 2>;
 
 // Of all ranks, and of those on this machine.

@@ -10,9 +10,9 @@
 
 namespace rehearsal {
 
-// Calls each(i) once for every i < count, from `threads` threads, the caller's among them; fewer where the system has
-// no more. What is computed must not depend on the order. Once a call has thrown no new one begins, and of what was
-// thrown that of the least index goes on to the caller.
+// Calls each(i) once for every i < count, from `threads` threads including the caller's (fewer if the system has no
+// more). The results must not depend on the order. Once a call has thrown, no new one begins; of the exceptions, the
+// one of the lowest index is rethrown to the caller.
 template <class Each>
 void in_parallel(std::size_t count, unsigned threads, const Each& each) {
   std::vector<std::exception_ptr> failures(count);

@@ -1,4 +1,4 @@
-// Numbers that leave what their types count: refused where they arise, never wrapped.
+// Numbers beyond the range of their types: refused where they arise, never wrapped.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace rehearsal {
 
-// What can be counted: 2^63 picoseconds are 9,223,372 s.
+// Limit of a Time: 2^63 picoseconds are 9,223,372 s.
 inline constexpr double kMostSeconds = 9.22e6;
 // Throw the UserError that names the limit.
 [[noreturn]] void refuse_time();

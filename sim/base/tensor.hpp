@@ -48,7 +48,7 @@ enum class TensorKind : std::uint8_t {
   joining_weight  // multi-token prediction: two hidden states to one
 };
 const char* name(TensorKind kind);
-bool is_of_layer(TensorKind kind);    // one per layer; the others stand at the ends of the network
+bool is_of_layer(TensorKind kind);  // one per layer; the others stand at the ends of the network
 bool is_of_experts(TensorKind kind);
 // Whole on every rank, or a slice over the tensor-parallel group or that of the ranks that share an expert.
 enum class Split : std::uint8_t { none, tensor, expert_tensor };
@@ -61,9 +61,9 @@ struct Tensor {
   // group holds entries i slice .. (i+1) slice of the middle dimension (those beyond `extent` are padding).
   std::int64_t outer = 1, slice = 1, inner = 1, extent = 1;
   Split split = Split::none;
-  // Of experts: a rank holds `outer` entries of the outer dimension, its own of so many. 0: all of them.
+  // For experts: a rank holds `outer` of the `outer_extent` entries of the outer dimension. 0: all of them.
   std::int64_t outer_extent = 0;
-  // Each tensor rank has the gradient of rows of its own: their sum is that of all.
+  // Each tensor rank has the gradient of different rows: the whole gradient is their sum.
   bool summed_over_tensor = false;
   std::int64_t elements() const { return outer * slice * inner; }
   std::int64_t outers() const { return outer_extent > 0 ? outer_extent : outer; }
@@ -75,8 +75,8 @@ struct Tensor {
   std::int64_t first_outer(const RankPlace& place) const { return outer_extent > 0 ? place[Axis::expert] * outer : 0; }
 };
 
-// Along which axis a segment of these tensors is replicated, and its states sharded: experts, which have segments of
-// their own, along another one.
+// The axis along which a segment of these tensors is replicated, and its states are sharded: for experts, which have
+// segments of their own, another one.
 Axis replicas_of(const std::vector<Tensor>& segment);
 
 }  // namespace rehearsal

@@ -15,7 +15,7 @@ struct Version {
 Version parse_version(std::string_view text);
 std::string show(Version version);
 
-// The newest NCCL that a table of configs/collectives was measured with: what counts where nobody names one.
+// The newest NCCL with which a table of configs/collectives was measured: the version if none is given.
 inline constexpr Version kNewestNccl{2, 29};
 
 }  // namespace rehearsal

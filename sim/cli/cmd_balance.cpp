@@ -1,4 +1,4 @@
-// rehearse balance: experts on GPUs (contract, section 7).
+// rehearse balance: places experts on GPUs (contract, section 7).
 #include <fmt/format.h>
 
 #include <thread>

@@ -1,4 +1,4 @@
-// rehearse calibrate: what is asked; measured by sim/perform.
+// rehearse calibrate: parses the request; sim/perform measures.
 #include "base/error.hpp"
 #include "cli/performer.hpp"
 

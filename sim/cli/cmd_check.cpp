@@ -40,13 +40,13 @@ Json to_json(const std::vector<Diagnostic>& diagnostics) {
   return list;
 }
 
-// What a diagnostic looks like for people; warnings are no errors, so format() does not do for them.
+// Formats a diagnostic for the terminal; format() is for errors, and warnings are not errors.
 std::string warning_line(const Diagnostic& d) {
   return (d.where.line ? fmt::format("{}:{}:{}: ", d.where.file, d.where.line, d.where.column) : d.where.file + ": ") +
          "warning: " + d.message + "\n";
 }
 
-// The file, and of a scenario what `run` would say of it before it simulates anything.
+// Checks the file and, for a scenario, everything that `run` would report before it simulates.
 scenario::Checked check(const std::string& path, const std::vector<std::string>& sets) {
   auto checked = scenario::check(path, sets);
   if (!checked.scenario) return checked;
@@ -106,7 +106,7 @@ int run_check(const Arguments& arguments) {
   }
   switch (common.format) {
     case Format::json:
-      // Errors quote what a file holds, which is valid UTF-8, but --set comes from the shell.
+      // Quotes from files are valid UTF-8, but --set comes from the shell.
       emit_report(common, json.dump(2) + "\n");
       break;
     case Format::csv:

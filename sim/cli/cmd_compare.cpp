@@ -33,7 +33,7 @@ CommandText compare_text() {
           .takes_set = true};
 }
 
-// Nothing worked: whatever is common to all (a misspelled key, a missing file) is said once.
+// If all variants fail, an error common to all (a misspelled key, a missing file) is reported once.
 [[noreturn]] void complain_once(const std::vector<std::vector<Diagnostic>>& errors) {
   std::vector<Diagnostic> mistakes;
   for (const auto& list : errors)

@@ -1,4 +1,4 @@
-// rehearse explain: what decides a step, what each number of the machine is worth, and what to change.
+// rehearse explain: what determines the step, the effect of each number of the machine, and what to change.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ const CommandText kExplainText{
 
 constexpr const char* kParts[] = {"critical-path", "limits", "sensitivity", "advice"};
 
-// Which parts are wanted; all where nothing was said.
+// The requested parts; all if none are named.
 std::vector<std::string> wanted(const std::vector<std::string>& only) {
   const std::vector<std::string> parts(std::begin(kParts), std::end(kParts));
   for (const auto& part : only)
@@ -43,7 +43,7 @@ std::vector<std::string> wanted(const std::vector<std::string>& only) {
   return only.empty() ? parts : only;
 }
 
-// Numbers that were fitted to training runs say how far they may be off.
+// Adds the uncertainty of numbers that were fitted to training runs.
 void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenario) {
   if (!scenario.concrete) return;
   for (const auto& constant : published::read_constants())

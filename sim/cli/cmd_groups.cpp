@@ -1,4 +1,4 @@
-// rehearse groups: which GPU is in which group, along every axis of a scenario.
+// rehearse groups: the group of every GPU along every axis of a scenario.
 #include <fmt/format.h>
 
 #include <iostream>

@@ -1,4 +1,4 @@
-// rehearse list: what exists, one honest sentence each; of a configuration, every constant with its source.
+// rehearse list: everything that exists, with one sentence each; for a configuration, every constant with its source.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ CommandText list_text() {
           "  rehearse list zb-h1\n"};
 }
 
-// Parameters; layers times hidden: "671 B, 37.6 B active; 61 x 7168". Nothing of what is no model.
+// Parameters; layers times hidden: "671 B, 37.6 B active; 61 x 7168". Empty for anything but a model.
 std::string size_of(const Item& item) {
   const auto count = [](double parameters) {
     const bool billions = parameters >= 1e9;
@@ -38,7 +38,7 @@ std::string size_of(const Item& item) {
                      item.hidden);
 }
 
-// The place of the one kind that has something of this name.
+// The index of the only kind with an item of this name.
 std::ptrdiff_t kind_with(const std::string& name) {
   std::vector<std::string> with, all;
   std::ptrdiff_t place = 0;
@@ -55,7 +55,7 @@ std::ptrdiff_t kind_with(const std::string& name) {
                               with.front()));
 }
 
-// The sentence beside the name, broken at spaces and continued under its own beginning.
+// The sentence beside the name, wrapped at spaces and indented to its own beginning.
 std::string entry(const Item& item, std::size_t name_width, std::size_t size_width, std::size_t width) {
   auto head = fmt::format("{:<{}}  ", item.name, name_width);
   if (size_width > 0) head += fmt::format("{:<{}}  ", size_of(item), size_width);
@@ -75,7 +75,7 @@ int run_list(const Arguments& arguments) {
   if (line->operands.empty())
     throw UserError(fmt::format("'rehearse list' needs a kind or a name; kinds: {}", fmt::join(names, ", ")));
   const std::string& wanted = line->operands.front();
-  const std::string kept = wanted == "software" ? "frameworks" : wanted;  // what they were called once
+  const std::string kept = wanted == "software" ? "frameworks" : wanted;  // the former name of the kind
   auto kind = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& k) { return k.name == kept; });
   const bool alone = kind == kinds().end();
   if (alone) kind = kinds().begin() + kind_with(wanted);

@@ -1,4 +1,4 @@
-// rehearse measure: a scenario performed for real.
+// rehearse measure: performs a scenario on real hardware.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -44,7 +44,7 @@ const CommandText kMeasureText{
 
 // Trains the same model on one rank, in this process.
 backend::TrainingResult train_serially(const Performing& performing, const scenario::Scenario& reference,
-                                const CommonOptions& common) {
+                                       const CommonOptions& common) {
   const auto serial = answer::prepare(reference);
   const auto backend = performer().open("loopback", {});
   auto options = explore::serial_options(performing.options, performing.what.scenario);

@@ -44,7 +44,7 @@ const CommandText kPlanText{
         "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 1s --format json\n",
     .takes_set = true};
 
-// While it lives, Ctrl-C asks the search to end instead of ending the program; a second one does that.
+// During its lifetime, Ctrl-C stops the search instead of the program; a second one ends the program.
 class StopOnInterrupt {
  public:
   StopOnInterrupt() : before_(std::signal(SIGINT, handle)) { asked_ = 0; }

@@ -1,4 +1,4 @@
-// rehearse reshard: a tensor from one mesh of devices to another (contract, section 6).
+// rehearse reshard: moves a tensor from one mesh of devices to another (contract, section 6).
 #include <fmt/format.h>
 
 #include <iostream>
@@ -43,7 +43,7 @@ std::string dump(const Json& json) { return json.dump(2) + "\n"; }
 
 int compare(const CommandLine& line, const CommonOptions& common) {
   if (line.operands.empty()) throw UserError("reshard --compare: name at least one file");
-  // Ours last: its lower bound is the highest.
+  // `best` last: its lower bound is the highest.
   std::vector<std::string> planners;
   for (const auto& name : reshard::registry().names())
     if (name != "best") planners.push_back(name);
@@ -51,7 +51,7 @@ int compare(const CommandLine& line, const CommonOptions& common) {
   std::vector<report::Compared> rows;
   for (const auto& path : line.operands) {
     auto question = load(path, common);
-    question.split = false;  // the others send tasks whole
+    question.split = false;  // the other planners send tasks whole
     report::Compared row{question.name, {}};
     for (const auto& planner : planners) {
       question.planner = planner;

@@ -77,7 +77,7 @@ int run_run(const Arguments& arguments) {
   outputs.push_back({"--timeline", options.timeline}), outputs.push_back({"--trace", options.trace});
   check_outputs(common, outputs, line->operands);
 
-  // All files are read before the first runs, so that every mistake is reported at once.
+  // All files are read before any is run, so that all errors are reported at once.
   std::vector<scenario::Scenario> scenarios;
   std::optional<scenario::Jobs> jobs;
   std::vector<Diagnostic> mistakes;

@@ -50,7 +50,7 @@ CommandText schedule_text() {
           "  rehearse schedule --import my.csv --forward 5ms --backward 10ms --svg my.svg\n"};
 }
 
-// One member per line, so that a person can read it and a line-based tool can pick from it.
+// One member per line, readable for people and for line-based tools.
 std::string readable(const Json& json) {
   std::string text = "{\n";
   for (const auto& [key, value] : json.members()) {
@@ -67,7 +67,7 @@ std::string readable(const Json& json) {
   return text + "}\n";
 }
 
-// Reads one line strictly: no key may be given twice. `id` is set as soon as it is known.
+// Reads one line strictly: duplicate keys are errors. `id` is set as soon as it is known.
 Json parse_line(const std::string& line, Json& id) {
   Json object;
   try {
@@ -83,7 +83,7 @@ Json parse_line(const std::string& line, Json& id) {
   return object;
 }
 
-// Answers one line of a batch; false after a bug of ours.
+// Processes one line of a batch; false after an internal error.
 bool answer(const std::string& line, std::uint64_t number, schedule::WantOrder order, Json& out) {
   Json id;
   const auto fail = [&](std::string_view what) {
@@ -149,7 +149,7 @@ OptionList own_options(PageOptions& pages) {
   return with_page_options(std::move(options), pages, "draw the order and the memory of every rank as a picture");
 }
 
-// `name`: of a schedule; none: it is imported.
+// `name`: of a schedule; none: it is imported from a file.
 ScheduleCase case_from_line(const std::optional<std::string>& name, const CommandLine& line) {
   ScheduleCase given;
   if (name) given.values["schedule"] = {*name};

@@ -1,4 +1,4 @@
-// rehearse sweep: many scenarios into a store, by as many threads, processes and ranks as there are.
+// rehearse sweep: predicts many scenarios into a store, with any number of threads, processes and ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ CommandText sweep_text() {
       .takes_set = true};
 }
 
-// Rate, remaining time and best so far, for whoever looks.
+// Shows rate, remaining time and best result so far on a terminal.
 class Watcher {
  public:
   Watcher(const store::Store& store, std::size_t points, bool quiet)
@@ -74,7 +74,7 @@ class Watcher {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// The row of one variant; nothing where that of `held` is right.
+// The row of one variant; nothing if the stored one with digest `held` is still right.
 std::optional<store::Row> computed(const explore::Variant& variant, const store::Point& point,
                                    const std::vector<std::string>& common, const std::string& held) {
   std::vector<std::string> sets = common;
@@ -88,19 +88,19 @@ std::optional<store::Row> computed(const explore::Variant& variant, const store:
     return stored(point, digest, row_of(variant, prediction),
                   report::to_json(prediction, std::string(version())).dump());
   } catch (const UserError& error) {
-    // What is no scenario has no digest but that of its mistakes.
+    // An invalid scenario has no digest; that of its errors is used.
     const auto row = row_of(variant, error.diagnostics());
     if (digest.empty()) digest = sha256("error\n" + row.error);
     if (digest == held) return std::nullopt;
     return stored(point, digest, row, "");
   } catch (const InternalError& error) {
-    // Of thousands of scenarios one that meets a bug of ours must not stop the others.
+    // Among thousands of scenarios, one that meets an internal error must not stop the others.
     const std::vector<Diagnostic> bug{{{}, fmt::format("internal error: {}; please report it", error.what())}};
     return stored(point, digest, row_of(variant, bug), "");
   }
 }
 
-// A row that is wrong stands among the others; a key that nothing knows makes all that have it wrong.
+// Single wrong rows are stored like others, but an unknown key affects all rows that have it and is refused at once.
 void refuse_unknown_keys(const std::vector<explore::Variant>& variants, const std::vector<std::string>& common) {
   std::set<std::string> met;
   for (const auto& variant : variants) {
@@ -167,7 +167,7 @@ int run_sweep(const Arguments& arguments) {
   std::vector<report::CompareRow> rows;
   for (std::size_t i = 0; i < points.size(); i++) {
     rows.push_back(row_of(store.row(points[i], false).value(), variants[i].set));
-    rows.back().file = variants[i].file;  // as it was named here
+    rows.back().file = variants[i].file;  // as named on this command line
   }
   emit_rows(common, options, what.varied, rows,
             [&](std::size_t i) { return store.row(points[i], true).value().result; });

@@ -1,4 +1,4 @@
-// rehearse validate: a prediction, written down, then the run it is about, then both compared.
+// rehearse validate: writes down a prediction, performs the run, then compares both.
 #include <fmt/format.h>
 
 #include "base/error.hpp"

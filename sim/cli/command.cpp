@@ -52,7 +52,7 @@ int dispatch(const Arguments& arguments) {
 
 void complain(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
 
-// Errors in a file stand as `file:line:column: error: ...`; all others say who speaks.
+// Errors in a file have the form `file:line:column: error: ...`; all others begin with the program's name.
 void complain(const UserError& error) {
   for (const auto& d : error.diagnostics()) complain((d.where.file.empty() ? "rehearse: " : "") + format({d}));
 }
@@ -70,13 +70,13 @@ int report_bug(const char* what) {
 std::string_view version() { return REHEARSAL_VERSION; }
 
 int run_program(const Arguments& arguments) noexcept {
-  // A reader that went away (`| head`) shows as EPIPE from write, so that open files are dropped on the way out.
+  // A closed pipe (`| head`) is reported as EPIPE by write, so that open files are cleaned up.
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files shows likewise, as a full disk does
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then reported by write too, like a full disk
   try {
     return dispatch(arguments);
   } catch (const ClosedPipe&) {
-    return kDone;  // the reader has all it wanted
+    return kDone;  // the reader has closed the pipe
   } catch (const UserError& error) {
     complain(error);
     return kUser;
@@ -84,7 +84,7 @@ int run_program(const Arguments& arguments) noexcept {
     complain(fmt::format("rehearse: error: {}", error.what()));
     return kMachine;
   } catch (const backend::Interrupted& stop) {
-    return 128 + stop.signal;  // as shells say of a program that a signal ended; nothing is left of the ranks
+    return 128 + stop.signal;  // as shells report a program ended by a signal; all ranks have been cleaned up
   } catch (const std::bad_alloc&) {
     complain("rehearse: error: this machine has too little memory for the task; try a smaller one");
     return kMachine;

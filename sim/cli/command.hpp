@@ -12,7 +12,7 @@ using Arguments = std::vector<std::string>;  // what follows the command's name
 struct Command {
   std::string_view name;
   std::string_view summary;                // one sentence
-  int (*run)(const Arguments& arguments);  // returns the exit status; throws what base/error.hpp names
+  int (*run)(const Arguments& arguments);  // returns the exit status; throws the exceptions of base/error.hpp
 };
 
 std::span<const Command> commands();
@@ -36,8 +36,8 @@ int run_validate(const Arguments& arguments);
 
 std::string_view version();
 
-// The whole program: finds the command, runs it, turns what it throws into messages and an exit status (contract,
-// section 2): 0 done, 1 a checked condition does not hold, 2 wrong input, 3 the machine lacks something, 70 our bug.
+// The whole program: finds the command, runs it, turns exceptions into messages and an exit status (contract,
+// section 2): 0 done, 1 a checked condition does not hold, 2 wrong input, 3 the machine lacks something, 70 internal.
 int run_program(const Arguments& arguments) noexcept;
 
 }  // namespace rehearsal::cli

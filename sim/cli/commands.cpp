@@ -1,4 +1,4 @@
-// The commands of the program. In a browser those that need a machine say so (web/core/left_out.cpp).
+// The commands of the program. In a browser, commands that need a machine report that (web/core/left_out.cpp).
 #include <array>
 
 #include "cli/command.hpp"

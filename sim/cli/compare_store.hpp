@@ -1,4 +1,4 @@
-// The table of `compare` out of what a sweep has kept. Apart from the command, which also answers where no SQLite is.
+// `compare` from the results of a sweep. Separate from the command, which also works in builds without SQLite.
 #pragma once
 #include <string>
 
@@ -6,10 +6,10 @@
 
 namespace rehearsal::cli {
 
-// Whether a file that `compare` is given is a store and no scenario.
+// Whether a file given to `compare` is a store rather than a scenario.
 bool is_store(const std::string& path);
 
-// Writes the rows of this version that are there; throws UserError where there are none. Returns the exit status.
+// Writes the stored rows of this version; throws UserError if there are none. Returns the exit status.
 int show_store(const std::string& path, const TableOptions& options, const CommonOptions& common);
 
 }  // namespace rehearsal::cli

@@ -1,4 +1,4 @@
-// The scripts of `rehearse completion`: they hold all words, so that no program runs while somebody types.
+// The scripts of `rehearse completion`: they contain all words, so that completion starts no program.
 #include <fmt/format.h>
 
 #include "cli/vocabulary.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using Takes = Vocabulary::Takes;
 
-// Words of this house need no quoting in a list: letters, digits and "-._+:/".
+// Words of this program need no quoting in a list: letters, digits and "-._+:/".
 std::string list(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::string names_of(const std::vector<Vocabulary::Word>& options) {
@@ -17,7 +17,7 @@ std::string names_of(const std::vector<Vocabulary::Word>& options) {
   return text;
 }
 
-// In single quotes, for shells that take \' within them (fish) or leave and enter them again (bash).
+// In single quotes, for shells that accept \' within them (fish) or that leave and re-enter them (bash).
 std::string quoted(const std::string& text, std::string_view quote) {
   std::string out = "'";
   for (const char c : text.substr(0, text.find('\n'))) {
@@ -29,7 +29,7 @@ std::string quoted(const std::string& text, std::string_view quote) {
   return out + "'";
 }
 
-// What follows an option, by command and option; and the operands of a command.
+// Completions after an option, by command and option; and the operands of a command.
 std::string bash_cases(const Vocabulary& words) {
   std::string text;
   const auto answer = [](Takes takes, const std::vector<std::string>& choices) -> std::string {
@@ -60,8 +60,8 @@ std::string bash_cases(const Vocabulary& words) {
 
 }  // namespace
 
-// `words` and `options` mean something to zsh already. Bash splits words at '=' (COMP_WORDBREAKS), zsh does not: both
-// are put together and taken apart here.
+// `words` and `options` are reserved in zsh. Bash splits words at '=' (COMP_WORDBREAKS), zsh does not: both
+// are first joined and then split here.
 std::string bash_completion(const Vocabulary& words) {
   std::vector<std::string> commands, keys;
   for (const auto& c : words.commands) commands.push_back(c.name);
@@ -130,7 +130,7 @@ std::string fish_completion(const Vocabulary& words) {
   std::string text =
       "# fish completion for rehearse: rehearse completion fish | source\n"
       "function __rehearse_settings\n  switch (commandline -ct)\n";
-  // Keys with '=', and the values of a key once it is there.
+  // Completes keys with '=', and then the values of the key.
   for (const auto& [key, values] : words.keys) {
     if (values.empty()) continue;
     text += fmt::format("    case '{}=*'\n      printf '%s\\n' {}={{{}}}\n", key, key, fmt::join(values, ","));

@@ -142,7 +142,7 @@ std::string closed_forms(const std::string&, const std::string& name, const Comm
   return common.format == Format::json ? report::model_json(model).dump(2) + "\n" : report::model_text(model);
 }
 
-// "450GB/s" is a number and its unit; "rail-optimized" is neither.
+// "450GB/s" is a number with unit; "rail-optimized" is not.
 struct Quantity {
   std::optional<double> number;
   std::string unit;
@@ -186,7 +186,7 @@ std::string constants_report(const std::string& kind, const std::string& name, c
         if (!c.source.empty()) values = std::max(values, c.value.size());
       }
       const std::size_t width = std::size_t(text_style(common).width), beside = keys + values + 4;
-      const bool below = beside + 40 > width;  // names of files find no room beside
+      const bool below = beside + 40 > width;  // not enough room for file names beside it
       const std::size_t indent = below ? 6 : beside;
       for (const auto& c : all) {
         const std::string said = (c.assumed ? "assumed: " : "") + c.source;
@@ -251,7 +251,8 @@ constexpr std::array kKinds{
          constants_report},
     Kind{"libraries", "who runs collectives (configs/libraries); with a name, which of them, since when", libraries,
          constants_report},
-    Kind{"frameworks", "frameworks of a day (configs/frameworks); with a name, its numbers", frameworks, constants_report},
+    Kind{"frameworks", "frameworks of a day (configs/frameworks); with a name, its numbers", frameworks,
+         constants_report},
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends, facts_report},
 };
 

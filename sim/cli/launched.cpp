@@ -13,7 +13,7 @@
 namespace rehearsal::cli {
 namespace {
 
-// Of "4(x2),3" the first: how many are on the first node, and about as many on the others.
+// The first number of "4(x2),3": ranks on the first node, and about as many on the others.
 std::optional<unsigned> number(const launchers::Names& names) {
   for (const char* name : names) {
     const char* text = name ? std::getenv(name) : nullptr;
@@ -26,7 +26,7 @@ std::optional<unsigned> number(const launchers::Names& names) {
 
 }  // namespace
 
-// In an allocation mpirun's ranks inherit srun's of its daemons: mpirun first, and srun's only within a step.
+// mpirun's ranks inherit srun's variables from its daemons: so mpirun is checked first, and srun only within a step.
 std::optional<Launched> launched() {
   using launchers::kSlurm;
   const bool step = std::getenv(launchers::kSlurmStep) != nullptr;
@@ -45,7 +45,7 @@ unsigned share_of_cores() {
   cpu_set_t set;
   const unsigned allowed = sched_getaffinity(0, sizeof set, &set) == 0 ? unsigned(CPU_COUNT(&set)) : all;
   const auto who = launched();
-  // A launcher that binds has dealt out the cores already.
+  // a launcher that binds has already divided the cores
   if (!who || !who->beside || allowed < all) return std::max(1u, allowed);
   return std::max(1u, allowed / std::max(1u, *who->beside));
 }

@@ -1,5 +1,5 @@
-// What a launcher (mpirun, srun) has told this process about itself, for commands whose ranks need no messages: they
-// meet in a file.
+// The launcher's (mpirun, srun) information about this process, for commands whose ranks do not exchange messages but
+// share a file.
 #pragma once
 #include <optional>
 
@@ -7,12 +7,12 @@ namespace rehearsal::cli {
 
 struct Launched {
   unsigned rank = 0;
-  std::optional<unsigned> beside;  // ranks on this machine, itself among them
+  std::optional<unsigned> beside;  // ranks on this machine, including this one
 };
-// Nothing where nobody launched it.
+// Nothing if no launcher started it.
 std::optional<Launched> launched();
 
-// Threads for this process: its share of the cores that it may use.
+// Threads for this process: its share of the available cores.
 unsigned share_of_cores();
 
 }  // namespace rehearsal::cli

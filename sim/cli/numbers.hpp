@@ -1,4 +1,4 @@
-// Whole numbers among the options.
+// Parses whole numbers in options.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace rehearsal::cli {
 
-// Throws UserError that names the option and what it takes.
+// Throws UserError that names the option and its range.
 std::size_t whole_number(std::string_view option, const std::string& text, std::size_t least, std::size_t most);
 
-// The value of --jobs: threads. Where it is empty: `usual`, or one per core. Throws UserError.
+// The value of --jobs: threads. If empty: `usual`, or one per core. Throws UserError.
 unsigned number_of_jobs(const std::string& text, unsigned usual = 0);
 
 }  // namespace rehearsal::cli

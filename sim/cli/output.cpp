@@ -34,7 +34,7 @@ AtomicFile::AtomicFile(std::string path, std::string option)
   if (path_.empty() || path_ == "-") {
     descriptor_ = STDOUT_FILENO, direct_ = true;
   } else if (stat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
-    // A pipe or a device is written, never replaced.
+    // A pipe or a device is written directly, never replaced.
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC), direct_ = true;
     if (descriptor_ < 0) fail(errno);
   } else {
@@ -55,7 +55,7 @@ void AtomicFile::open_beside() {
   struct stat found {};
   const bool exists = stat(target_.c_str(), &found) == 0;
   if (exists && access(target_.c_str(), W_OK) != 0) fail(errno);
-  // An unnamed file leaves nothing behind even when we are killed; not every file system has them.
+  // An unnamed file leaves nothing behind even if the process is killed; not every file system supports them.
   descriptor_ = open(folder_of(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     temporary_ = fmt::format("{}.{}.partial", target_, getpid());
@@ -66,7 +66,7 @@ void AtomicFile::open_beside() {
       fail(error);
     }
   }
-  if (exists) (void)!fchmod(descriptor_, found.st_mode & 07777);  // a nicety: the owner may differ
+  if (exists) (void)!fchmod(descriptor_, found.st_mode & 07777);  // best effort: the owner may differ
 }
 
 AtomicFile::~AtomicFile() {
@@ -78,7 +78,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::check(const std::string& path, const std::string& option) {
   struct stat found {};
   if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return;
-  AtomicFile probe(path, option);  // dropped again
+  AtomicFile probe(path, option);  // discarded again
 }
 
 void AtomicFile::fail(int error) const {
@@ -125,9 +125,9 @@ void AtomicFile::commit() {
   }
   if (direct_) return;
   if (temporary_.empty()) {
-    // An unnamed file cannot be renamed over an old one, but gets a temporary name in one step.
+    // An unnamed file cannot replace an existing one, so it first gets a temporary name in one step.
     const std::string name = fmt::format("{}.{}.partial", target_, getpid());
-    unlink(name.c_str());  // of a killed process that had our number
+    unlink(name.c_str());  // left by a killed process with the same id
     if (linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", descriptor_).c_str(), AT_FDCWD, name.c_str(),
                AT_SYMLINK_FOLLOW) != 0)
       fail(errno);
@@ -162,7 +162,7 @@ namespace {
 
 bool use_color(const CommonOptions& common) {
   if (common.color != Color::automatic) return common.color == Color::always;
-  const char* refused = std::getenv("NO_COLOR");  // no-color.org: any value but the empty one
+  const char* refused = std::getenv("NO_COLOR");  // no-color.org: any non-empty value
   const char* terminal = std::getenv("TERM");
   return goes_to_terminal(common) && !(refused && *refused) && !(terminal && std::strcmp(terminal, "dumb") == 0);
 }

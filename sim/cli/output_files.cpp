@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 bool is_standard(const std::string& path) { return path.empty() || path == "-"; }
 
-// Whether two names mean one regular file, there or to be made, links followed.
+// Whether two names refer to the same regular file, existing or to be created, after following links.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code unknown;
   const bool exist = fs::exists(a, unknown) && fs::exists(b, unknown);

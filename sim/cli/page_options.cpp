@@ -11,7 +11,7 @@
 namespace rehearsal::cli {
 namespace {
 
-// As a shell wants it.
+// Quoted for a shell.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
@@ -44,7 +44,7 @@ void check_page_options(const PageOptions& options) {
 void write_pages(const PageOptions& options, const std::function<page::Page()>& make) {
   if (!options.any()) return;
   const auto page = make();
-  // Both are drawn before either is written.
+  // Both are rendered before either is written.
   const auto svg = options.svg.empty() ? "" : page::svg(page, options.picture);
   if (!options.html.empty()) write_file(options.html, page::html(page));
   if (!options.svg.empty()) write_file(options.svg, svg);

@@ -1,4 +1,4 @@
-// --html, --svg and --picture: the answer of a command as a document or as pictures, beside its report.
+// --html, --svg and --picture: the result of a command as a document or as pictures, besides its report.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,21 +17,21 @@ struct PageOptions {
   bool any() const { return !html.empty() || !svg.empty(); }
 };
 
-// A command's own options, and these after them. `svg_is`: what --svg draws, for its help. `pictures`: the names that
-// --picture takes; none: it is not there.
+// A command's own options followed by these. `svg_is`: what --svg draws, for its help. `pictures`: the names for
+// --picture; if empty, the option does not exist.
 OptionList with_page_options(OptionList own, PageOptions& to, std::string_view svg_is,
                              const std::vector<std::string>& pictures = {});
 
-// For check_outputs.
+// Arguments for check_outputs.
 std::vector<SideOutput> page_outputs(const PageOptions& options);
 
-// Throws UserError: --picture without --svg.
+// Throws UserError for --picture without --svg.
 void check_page_options(const PageOptions& options);
 
-// Makes the page once, and writes what was asked for.
+// Builds the page once, and writes the requested files.
 void write_pages(const PageOptions& options, const std::function<page::Page()>& page);
 
-// What was asked, for the last section of a page: the command line, and the file (nothing where that cannot be read).
+// The request, for the last section of a page: the command line, and the file's text (empty if it cannot be read).
 report::Asked as_asked(std::string_view command, const Arguments& arguments, const std::string& file);
 
 }  // namespace rehearsal::cli

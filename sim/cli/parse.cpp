@@ -1,4 +1,4 @@
-// Command lines: Boost.Program_options does the parsing, this file turns its complaints into ours.
+// Command lines: Boost.Program_options parses them, this file translates its errors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-// One of the choices of an option, which are named in the order of the enumeration.
+// One of the choices of an option, which are in the order of the enumeration.
 template <class Enum>
 Enum choose(const OptionList& options, std::string_view name, const std::string& word) {
   const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
@@ -31,18 +31,18 @@ std::string ended(const std::string& text) { return text.empty() || text.ends_wi
 
 constexpr int kHelpWidth = 80;
 
-// Sentences fill their lines; a line that its author has indented, or set off by an empty one, stays a line.
+// Reflows sentences; lines that the author has indented or set off by an empty line are kept.
 std::string filled(const std::string& text) {
   std::string joined;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool within = text[i] == '\n' && i > 0 && i + 1 < text.size() && text[i - 1] != '\n' && text[i + 1] != '\n';
-    const auto begin = joined.rfind('\n') + 1;  // of its line; npos + 1 is 0
+    const auto begin = joined.rfind('\n') + 1;  // start of the current line; npos + 1 is 0
     joined += within && text[i + 1] != ' ' && (begin == joined.size() || joined[begin] != ' ') ? ' ' : text[i];
   }
   return page::fit(joined, kHelpWidth);
 }
 
-// Command lines go on below, as a shell takes them: broken before an option.
+// Long command lines are continued as in a shell, with breaks before options.
 std::string continued(std::string example) {
   for (std::size_t begin = 0, end; begin < example.size(); begin = end + 1) {
     end = std::min(example.find('\n', begin), example.size());
@@ -87,7 +87,7 @@ OptionList shared_options(CommonOptions& common) {
           {"help", "", "show this text"}};
 }
 
-// What Program_options calls the value of an option, by where it goes.
+// The Program_options type of an option's value, by its destination.
 struct Semantic {
   const Option& option;
 
@@ -106,7 +106,7 @@ struct Semantic {
   }
 };
 
-// "--micro" for whatever program_options calls the option it complains about ("micro", "--micro=3").
+// "--micro" for the option in an error message of program_options ("micro", "--micro=3").
 std::string dashed(const std::string& token) {
   const std::string name = token.substr(0, token.find('='));
   const auto first = name.find_first_not_of('-');
@@ -145,14 +145,14 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
   OptionList all = own;
   all.insert(all.end(), shared.begin(), shared.end());
   if (arguments.size() == 1 && arguments.front() == kDescribe) throw Described{text, std::move(all)};
-  for (const auto& a : arguments)  // help is wanted even when the rest of the line is wrong
+  for (const auto& a : arguments)  // help works even if the rest of the line is wrong
     if (a == "--help" || a == "-h") return write_stdout(help_text(text, own, shared)), std::nullopt;
   po::options_description known;
   for (const Option& o : all) known.add_options()(o.name.c_str(), std::visit(Semantic{o}, o.to));
 
   CommandLine line;
   try {
-    // Abbreviations are not guessed: a script that works today must not change its meaning with a new option.
+    // Abbreviated options are not accepted: a new option could change their meaning in existing scripts.
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     const auto parsed = po::command_line_parser(arguments).options(known).style(style).run();
     po::variables_map values;

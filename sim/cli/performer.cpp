@@ -23,7 +23,7 @@ std::unique_ptr<Performer> load() {
 }  // namespace
 
 const Performer& performer() {
-  static const std::unique_ptr<Performer> loaded = load();  // its code stays until the process ends
+  static const std::unique_ptr<Performer> loaded = load();  // stays loaded until the process ends
   return *loaded;
 }
 

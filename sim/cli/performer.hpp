@@ -1,6 +1,6 @@
-// Who performs graphs and measures this machine: loopback, MPI, GPUs. The kernels, threads and processes that this
-// takes are a module of their own, librehearsal_perform.so (sim/perform), loaded by the first command that asks for it:
-// a program that only predicts is built and started without them.
+// The interface to hardware backends, which perform graphs and measure this machine: loopback, MPI, GPUs. Their
+// kernels, threads and processes are in a separate module, librehearsal_perform.so (sim/perform), loaded by the first
+// command that needs it: a program that only predicts is built and started without it.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,24 +14,24 @@ namespace rehearsal::cli {
 
 struct BackendEntry {
   std::string name;
-  std::string summary;             // one honest sentence
-  bool performs = false;           // for real; the simulator does not
-  std::optional<std::string> why;  // this machine cannot use it; nothing = it can
+  std::string summary;             // one sentence
+  bool performs = false;           // on real hardware; false for the simulator
+  std::optional<std::string> why;  // why this machine cannot use it; nothing = it can
   std::vector<backend::Capability> capabilities;
 };
-// All there are, also those that are missing here.
+// All backends, including those unavailable here.
 std::vector<BackendEntry> backends();
 
-// What `calibrate` is asked for.
+// The request of `calibrate`.
 struct Calibration {
   std::string backend;
-  std::vector<std::string> scenarios;  // whose kernels are measured too; several for a GPU only
-  unsigned ranks = 0;                  // 0: the scenarios', else those of the machine
+  std::vector<std::string> scenarios;  // whose kernels are measured too; several only for a GPU
+  unsigned ranks = 0;                  // 0: as in the scenarios, otherwise as on the machine
   bool quick = false;
-  std::string tier_directory{};  // where the disk is measured; empty: the usual one for files that go away
-  std::string part{};            // in a rank that calibrate started: what it was started for
+  std::string tier_directory{};  // where the disk is measured; empty: the default folder for temporary files
+  std::string part{};            // in a rank started by calibrate: its task
 };
-// What calibrate tells the ranks that it starts, with their part: last on their command line, no option for users.
+// How calibrate passes the task to the ranks that it starts: last on their command line; not a user option.
 inline constexpr const char* kPart = "--part";
 
 class Performer {
@@ -40,25 +40,25 @@ class Performer {
 
   virtual std::vector<BackendEntry> backends() const = 0;
 
-  // A backend that performs. `arguments`: the whole command line without the name of the program, for backends whose
-  // ranks are processes (launch/launch.hpp). Throws UserError for a name that does not perform, MachineError "backend
-  // mpi unavailable: ...".
+  // A backend that performs. `arguments`: the whole command line without the program's name, for backends whose
+  // ranks are processes (launch/launch.hpp). Throws UserError for a name that is not such a backend, MachineError
+  // "backend mpi unavailable: ...".
   virtual std::unique_ptr<backend::Backend> open(const std::string& name, const Arguments& arguments) const = 0;
 
-  // Those of launch/launch.hpp.
+  // See launch/launch.hpp.
   virtual bool reports(const std::string& backend) const = 0;
   virtual void refuse_crowding(const backend::RunOptions& options, std::size_t here) const = 0;
 
-  virtual bool is_rank() const = 0;  // launch/rank_environment.hpp
+  virtual bool is_rank() const = 0;  // see launch/rank_environment.hpp
 
-  // The command, parsed; `arguments`: all of its own, for ranks that are processes. Returns the exit status.
+  // Runs the parsed command; `arguments`: all of its own, for ranks that are processes. Returns the exit status.
   virtual int calibrate(const Calibration& what, const Arguments& arguments, const CommonOptions& common) const = 0;
 };
 
-// What the entry of the module is called; it hands over a Performer (modules/module.hpp).
+// The name of the module's entry point, which returns a Performer (modules/module.hpp).
 inline constexpr const char* kPerformerEntry = "rehearsal_performer";
 
-// Throws MachineError where the module is missing.
+// Throws MachineError if the module is missing.
 const Performer& performer();
 
 }  // namespace rehearsal::cli

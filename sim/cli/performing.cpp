@@ -69,7 +69,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
 
   performing.what = explore::load_performable(scenario, common.set, compute, o.backend);
   run.compute = performing.what.compute;
-  Arguments whole{name};  // a rank that is a process runs the same command line
+  Arguments whole{name};  // ranks that are processes run the same command line
   whole.insert(whole.end(), arguments.begin(), arguments.end());
   performing.backend = performer().open(o.backend, whole);
   performing.predicted = answer::predict(performing.what.scenario);
@@ -78,14 +78,14 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
     throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
   if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
   if (run.observed && !gpu) throw UserError("--observe is for --backend cuda: others have no profiler");
-  // A GPU's own allocator says when its memory does not suffice.
+  // A GPU's own allocator reports insufficient memory.
   if (run.compute == backend::Compute::real && !gpu) explore::require_memory(performing.predicted);
   return performing;
 }
 
 namespace {
 
-// What is known of the length of the run before its first iteration has ended.
+// The expected length of the run, before its first iteration has ended.
 std::string expectation(const Performing& p, int iterations) {
   const auto& scenario = p.what.scenario;
   const double each = to_seconds(p.predicted.timeline.makespan());
@@ -104,7 +104,7 @@ explore::Performed perform(const Performing& p, const CommonOptions& common) {
   const int all = options.warmup + options.iterations;
   const std::string expected = expectation(p, all);
   const auto began = std::chrono::steady_clock::now();
-  std::optional<std::chrono::steady_clock::time_point> first;  // when the first iteration was seen to have ended
+  std::optional<std::chrono::steady_clock::time_point> first;  // when the first iteration was observed to have ended
   options.progress = [&, seen_first = 0](int ended) mutable {
     if (!line.due()) return;
     const auto now = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// What `measure` and `validate` share: their options, and a scenario on its way through a backend.
+// Shared by `measure` and `validate`: their options, and performing a scenario on a backend.
 #pragma once
 #include <memory>
 #include <string>
@@ -20,19 +20,19 @@ struct PerformingOptions {
 };
 OptionList performing_options(PerformingOptions& options);
 
-// A scenario with every rank, predicted, and the backend that will perform it.
+// A predicted scenario with all ranks, and the backend that will perform it.
 struct Performing {
   explore::Performable what;
   answer::Result predicted;
   std::unique_ptr<backend::Backend> backend;
   backend::RunOptions options;
 };
-// Reads what the options say; `arguments` of the command `name`.
+// Reads the options; `arguments`: those of the command `name`.
 Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,
                             const CommonOptions& common, const PerformingOptions& options);
 
-// On a terminal it says first how long this will take, where the prediction is for this machine, and then how far it
-// is.
+// On a terminal, first prints the expected duration, if the prediction is for this machine, and then
+// the progress.
 explore::Performed perform(const Performing& performing, const CommonOptions& common);
 
 }  // namespace rehearsal::cli

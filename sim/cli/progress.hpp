@@ -1,4 +1,4 @@
-// A line on a terminal that follows long work; nothing where nobody looks.
+// A progress line on a terminal; nothing if the output is not a terminal.
 #pragma once
 #include <chrono>
 #include <string>
@@ -8,11 +8,11 @@ namespace rehearsal::cli {
 class Progress {
  public:
   explicit Progress(bool quiet);
-  ~Progress();  // wipes the line
+  ~Progress();  // erases the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void say(const std::string& what);
-  // For those who would call many times a second: at most four times.
+  // Limits frequent callers to four updates a second.
   bool due();
 
  private:
@@ -20,7 +20,7 @@ class Progress {
   std::chrono::steady_clock::time_point next_{};
 };
 
-// "12 s", "7 min", "3.5 h": how long something takes, roughly.
+// "12 s", "7 min", "3.5 h": a rough duration.
 std::string roughly(double seconds);
 
 }  // namespace rehearsal::cli

@@ -24,7 +24,7 @@ const std::vector<std::string>* find(const ScheduleCase& given, std::string_view
   return it == given.values.end() ? nullptr : &it->second;
 }
 
-// A number as JSON wrote it, whole numbers without ".0".
+// A number as written in JSON, whole numbers without ".0".
 std::string number_text(const Json& value) {
   if (value.is_real()) {
     const double d = value.real();
@@ -91,7 +91,7 @@ std::vector<T> list(const ScheduleCase& given, std::string_view key, std::size_t
   return values;
 }
 
-// `copies` of a model have as many stages each; a list for one copy is one for all.
+// Each of the `copies` of a model has the same number of stages; a list for one copy applies to all.
 std::vector<Time> times(const ScheduleCase& given, std::string_view key, std::size_t stages, std::size_t copies) {
   if (!find(given, key)) return std::vector<Time>(stages);
   const std::size_t expected = find(given, key)->size() == stages / copies ? stages / copies : stages;
@@ -107,7 +107,7 @@ double amount(const std::string& text) {
   return value;
 }
 
-// One amount per rank, given to each of its stages.
+// One amount per rank, used for each of its stages.
 std::vector<double> amounts(const ScheduleCase& given, std::string_view key, const Problem& problem,
                             schedule::Placement placement, double otherwise) {
   std::vector<double> of_stage(problem.stages(), otherwise);
@@ -117,8 +117,8 @@ std::vector<double> amounts(const ScheduleCase& given, std::string_view key, con
   return of_stage;
 }
 
-// No sum of the replay may pass 2^63 ps. Every moment of a run an action works or a transfer is under way, so a run
-// takes at most the time of all of them one after the other.
+// No sum of the replay may exceed 2^63 ps. At every moment of a run an action or a transfer is active, so a run
+// takes at most the time of all of them in sequence.
 void require_countable(const Problem& problem) {
   long double total = 0;
   for (std::uint32_t s = 0; s < problem.stages(); s++) {
@@ -135,7 +135,7 @@ void require_countable(const Problem& problem) {
 
 constexpr std::size_t kLargestCsv = 256 << 20;
 
-// The order and what follows from it: sizes, pieces and which rank holds which stage.
+// Reads the order and derives sizes, pieces and the rank of each stage from it.
 void import_file(const ScheduleCase& given, ResolvedCase& result) {
   const std::string& path = find(given, "import")->front();
   const auto* label = find(given, "schedule");
@@ -246,7 +246,7 @@ ResolvedCase resolve(const ScheduleCase& given) {
   p.waves = optional_number(given, "waves", 1, schedule::kMaxStages / 2);
   p.chunks =
       optional_number(given, "chunks", 1, schedule::kMaxStages).value_or(p.waves ? 2 * *p.waves : schedule.min_chunks);
-  // A rank of two directions holds two stages, whether they are counted as chunks or as one stage and its copy.
+  // A rank of a bidirectional schedule has two stages, whether counted as chunks or as a stage and its copy.
   const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
   if (both_ways && p.chunks == 1) p.chunks = 2;
   const std::size_t copies = both_ways ? 2 : 1;
@@ -273,7 +273,7 @@ ResolvedCase resolve(const ScheduleCase& given) {
   p.weight_gradient = times(given, "weight", stages, copies);
   if (find(given, "overlapped")) p.overlapped = times(given, "overlapped", stages, copies);
   p.transfer = times(given, "transfer", stages, copies);
-  p.transfer.pop_back();  // the last stage sends to nobody
+  p.transfer.pop_back();  // the last stage sends to no other
   for (const char* key : {"forward", "backward"}) {
     const auto& values = key[0] == 'f' ? p.forward : p.input_gradient;
     if (std::find(values.begin(), values.end(), Time()) != values.end())

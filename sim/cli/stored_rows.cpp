@@ -23,8 +23,8 @@ std::vector<store::Column> stored_columns() {
 
 namespace {
 
-// The same from wherever the sweep is started, and after the store has moved with its scenarios: by the place of the
-// store. Two folders may have files of one name.
+// Paths relative to the store's folder: independent of where the sweep is started, and valid after the store has moved
+// together with its scenarios. Two folders may have files of the same name.
 std::string seen_from(const std::string& store, const std::string& file) {
   std::error_code unknown;
   const auto folder = fs::weakly_canonical(fs::absolute(store), unknown).parent_path();
@@ -71,7 +71,7 @@ report::CompareRow row_of(const store::Row& row, explore::Settings set) {
 }
 
 std::vector<std::size_t> by_value(const std::vector<report::CompareRow>& rows) {
-  // A value is a number or a text; of two keys the one of the earlier letters counts first.
+  // A value is a number or a text; values are compared by key in alphabetical order.
   using Value = std::tuple<std::string, bool, double, std::string>;
   std::vector<std::pair<std::string, std::vector<Value>>> places;
   for (const auto& row : rows) {

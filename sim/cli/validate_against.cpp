@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using published::Prediction;
 using published::Run;
 
-// A folder stands for its tables.
+// A folder is replaced by its tables.
 std::vector<std::string> files_of(const std::vector<std::string>& tables) {
   std::vector<std::string> files;
   for (const auto& table : tables) {
@@ -41,7 +41,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& tables) {
   return files;
 }
 
-// "gpu=b200", "!model=lora", "tp=>1": a column and a pattern of configs/published_runs.yaml.
+// "gpu=b200", "!model=lora", "tp=>1": a column and a pattern as in configs/published_runs.yaml.
 published::Condition condition_of(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -90,7 +90,7 @@ void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs
   for (const auto& run : runs) {
     const auto row = published::scenario_of(run, mapping, detail);
     if (row.yaml.empty()) continue;
-    std::string also;  // what knobs of the table change of it
+    std::string also;  // settings from the table's knobs
     for (const auto& set : row.sets) also += fmt::format(" --set '{}'", set);
     if (!also.empty()) also = fmt::format("# rehearse run {}.yaml{}\n", run.id, also);
     write_file((fs::path(options.scenarios) / (run.id + ".yaml")).string(), also + row.yaml);

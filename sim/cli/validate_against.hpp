@@ -1,4 +1,4 @@
-// `validate` in its second form: against tables of published runs instead of a run of its own.
+// The second form of `validate`: against tables of published runs instead of a run of its own.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,10 +12,10 @@ namespace rehearsal::cli {
 struct AgainstOptions {
   std::vector<std::string> tables;       // CSV files
   std::vector<std::string> only, where;  // names of tables; empty = all
-  std::string scenarios, forecast;       // where to write what was priced, and what was said before measuring
-  std::string framework = "knobs";        // how much the scenarios say of the framework
+  std::string scenarios, forecast;       // output files for the scenarios, and for the forecasts without measurements
+  std::string framework = "knobs";       // how much of the framework the scenarios set
   bool rows = false, budget = false, bands = false;
-  std::optional<double> tolerance;  // of the mean of tables; exit status 1 above it
+  std::optional<double> tolerance;  // for the mean of tables; exit status 1 if exceeded
 };
 
 OptionList against_options(AgainstOptions& options);

@@ -34,7 +34,7 @@ Described described(const Command& command) {
 
 std::string text_of(const Json& value) { return value.is_string() ? value.text() : value.dump(); }
 
-// Values and keys under one place of the schema, whichever of its alternatives they are in.
+// Collects values and keys at one position of the schema, from all of its alternatives.
 struct Place {
   std::vector<std::string> values;
   std::vector<std::pair<std::string, const Json*>> below;
@@ -52,7 +52,7 @@ struct Place {
         for (const auto& one : alternatives->items()) add(one);
     const auto* properties = schema.find("properties");
     if (!properties) return;
-    // A value with its source is the value.
+    // A value with source counts as the value.
     if (const auto* value = properties->find("value"); value && properties->find("source")) return add(*value);
     for (const auto& [key, schema_below] : properties->members()) below.emplace_back(key, &schema_below);
   }
@@ -82,7 +82,7 @@ Vocabulary vocabulary() {
     const auto itself = described(command);
     auto& spoken = words.commands.emplace_back();
     spoken.name = command.name, spoken.summary = command.summary;
-    // The name of a schedule is one of `list schedules`.
+    // The names of schedules are those of `list schedules`.
     const auto names_of = [&](const std::string& one) {
       for (const auto& [kind, names] : words.kinds)
         if (kind == one + "s") return names;
@@ -109,7 +109,7 @@ Vocabulary vocabulary() {
     }
   }
   collect(Json::parse(scenario::json_schema()), "", words);
-  // Alternatives may name a key twice.
+  // Alternatives may contain the same key.
   std::stable_sort(words.keys.begin(), words.keys.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 1; i < words.keys.size();) {

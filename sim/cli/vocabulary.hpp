@@ -1,5 +1,5 @@
-// All words of a command line: commands, their options and what these take, names that can be listed, keys of scenarios
-// with their values. Drawn from the tables that `--help`, `list` and the schema print.
+// All words of a command line: commands, their options with values, names that can be listed, keys of scenarios with
+// their values. Generated from the tables behind `--help`, `list` and the schema.
 #pragma once
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@
 namespace rehearsal::cli {
 
 struct Vocabulary {
-  // What a word may be: one of a few, the name of a file, of a folder, KEY=VALUE, or something else.
+  // The type of a word: one of several, a file name, a folder, KEY=VALUE, or anything else.
   enum class Takes : std::uint8_t { nothing, choice, file, folder, setting, other };
   struct Word {
     std::string name, help;
@@ -22,16 +22,16 @@ struct Vocabulary {
   struct Spoken {
     std::string name, summary;
     Takes operand = Takes::other;
-    std::vector<std::string> operands;  // where they are few
+    std::vector<std::string> operands;  // if there are few
     std::vector<Word> options;          // with their dashes
   };
   std::vector<Spoken> commands;
-  std::vector<std::pair<std::string, std::vector<std::string>>> kinds;  // of `list`, with their names
-  std::vector<std::pair<std::string, std::vector<std::string>>> keys;   // dotted, with the values where they are few
+  std::vector<std::pair<std::string, std::vector<std::string>>> kinds;  // of `list`, with the names of their items
+  std::vector<std::pair<std::string, std::vector<std::string>>> keys;   // dotted, with their values if these are few
 };
 Vocabulary vocabulary();
 
-// The scripts. `zsh` runs that of bash, which it can.
+// The completion scripts. `zsh` uses that of bash, which it can run.
 std::string bash_completion(const Vocabulary& words);
 std::string zsh_completion(const Vocabulary& words);
 std::string fish_completion(const Vocabulary& words);

@@ -1,5 +1,5 @@
-// What a cluster is made of, as its description says: the GPU, links by kind, NICs, topologies. What follows from it
-// (routes, who shares which link) is machine.hpp.
+// The components of a cluster, as its description gives them: the GPU, links by kind, NICs, topologies. What follows
+// from it (routes, shared links) is in machine.hpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace rehearsal::cluster {
 
 inline constexpr double kIdlePower = 150;  // watts; assumed
 
-// One GPU type (configs/gpus/*.yaml). Every number has a source there; `assumed` lists the keys that nobody measured.
+// One GPU type (configs/gpus/*.yaml). Every number has a source there; `assumed` lists the keys that were not measured.
 struct Gpu {
   std::string name;
   std::map<Precision, FlopRate> peak;  // dense
@@ -26,10 +26,10 @@ struct Gpu {
   Bandwidth sustained_memory_bandwidth;  // what memory-bound kernels reach
   double gemm_efficiency = 0;            // ceiling of large GEMMs in short bursts, of peak
   double sustained_clock = 1;            // training against bursts: power and heat
-  // In watts: what the clock was found with, and what this GPU may draw; 0 = not stated, either.
+  // In watts: the power at which the clock was found, and the limit of this GPU; 0 = not stated, for either.
   double power = 0, power_limit = 0;
-  // Under the limit. Energy goes with the clock, beyond what a GPU draws that only waits: the one pair of limits that
-  // was trained with, 500 and 700 W of the H100, is met so (configs/gpus/h100-80g-sxm.yaml).
+  // The clock under the power limit. Energy goes with the clock, beyond the idle power of a GPU: this fits the one pair
+  // of limits with training runs, 500 and 700 W of the H100 (configs/gpus/h100-80g-sxm.yaml).
   double clock() const {
     if (power <= 0 || power_limit <= 0) return sustained_clock;
     return std::min(std::max(1., sustained_clock), sustained_clock * (power_limit - kIdlePower) / (power - kIdlePower));
@@ -39,24 +39,24 @@ struct Gpu {
   Time gemm_overhead;               // fixed cost of a GEMM (t0)
   Time tile_overhead;               // prologue and epilogue of each wave of 256 x 128 tiles (t_pro)
   // GEMMs are persistent kernels: one thread block for each multiprocessor, which works through its share of the tiles.
-  // Blocks that find theirs held by another kernel begin when the others have ended, so the GEMM takes twice as long.
+  // Blocks whose multiprocessor another kernel holds start after the others have ended: the GEMM takes twice as long.
   bool persistent_gemms = false;
   // Fused attention: causal, head size 128, forward and backward, long sequences, every SM busy. 0 = no such kernel.
   FlopRate fused_attention_rate;   // FlashAttention-2
   FlopRate flash3_attention_rate;  // FlashAttention-3
   FlopRate cudnn_attention_rate;   // cuDNN
-  double attention_tail = .65;     // thread blocks per slot of an SM that a forward attention loses at its end
+  double attention_tail = .65;     // tail effect of a forward: idle thread-block slots per SM in the last wave
   // GEMMs in fp8 over bf16, casts not included, by how the scales are kept; 0 = none.
   double fp8_speedup = 0;  // one scale a tensor
   double fp8_rowwise_speedup = 0, fp8_blockwise_speedup = 0, fp8_mx_speedup = 0;
   double fp4_speedup = 0;  // in NVFP4, a scale for each 16 elements
-  Bytes eager_context;  // what a process takes before it allocates, where modules are loaded at once; 0: not measured
-  Time kernel_gap;      // between two kernels of a stream
+  Bytes eager_context;     // memory of a process before it allocates, if modules load eagerly; 0: not measured
+  Time kernel_gap;         // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
   std::vector<std::string> assumed;            // keys
 };
 
-// A topology by its name in the registry, with the parameters that were given; the others have their defaults.
+// A topology by its name in the registry, with the given parameters; others have their defaults.
 struct TopologyChoice {
   std::string name;
   std::map<std::string, std::vector<double>> parameters;  // a rate in bytes/s
@@ -71,24 +71,24 @@ struct WrittenLink {
   friend bool operator==(const WrittenLink&, const WrittenLink&) = default;
 };
 
-// Nodes next to each other with GPUs of their own kind.
+// Consecutive nodes with GPUs of their own kind.
 struct NodeGroup {
   std::int64_t nodes = 1;
   std::optional<Gpu> gpu;  // none: the cluster's
 };
 
-// What GPUs of a node share besides links between them: where states go that do not fit into their memory.
+// What the GPUs of a node share apart from their links: where states are kept that do not fit into GPU memory.
 struct Host {
-  // Of a node, which has so many hosts with as many GPUs each (a rack of superchips); a job on some of its GPUs has
-  // those that they hang on.
+  // Hosts of a node, with equally many GPUs each (several in a rack of superchips); a job on some GPUs of a node has
+  // the hosts that these are attached to.
   std::int64_t domains = 1;
   std::optional<std::int64_t> cores;          // of a node
-  std::optional<Bytes> memory;                // likewise
+  std::optional<Bytes> memory;                // of a node
   std::optional<Bandwidth> memory_bandwidth;  // of a node, read and written: what a stream triad sustains
-  Bandwidth core_bandwidth{12e9};             // that one core draws of it
+  Bandwidth core_bandwidth{12e9};             // of it, for one core
   std::optional<Bandwidth> pcie;              // of a GPU's link to its host, one way, sustained from pinned memory
   Time pcie_latency{10'000'000};              // of a copy: launch and completion
-  std::int64_t gpus_per_link = 1;             // that share one on the way to memory
+  std::int64_t gpus_per_link = 1;             // that share one link to host memory
   std::optional<Bytes> nvme;                  // disks of a node, together
   std::optional<Bandwidth> nvme_read, nvme_write;
   Time nvme_latency{100'000'000};
@@ -103,23 +103,23 @@ struct ClusterSpec {
   std::vector<NodeGroup> groups;  // of all nodes, in their order; empty: all are alike
   TopologyChoice topology{"rail-optimized",
                           {}};  // what joins the nodes; or what is inside of them, and then one switch joins them
-  TopologyChoice node_topology{"nvswitch", {}};  // what is inside a node, where `topology` does not say it
+  TopologyChoice node_topology{"nvswitch", {}};  // topology inside a node, if `topology` does not cover it
   std::vector<WrittenLink> written;              // of topology "links"
   Bandwidth nvlink;                              // one GPU, one way
   Time nvlink_latency;
   Interconnect interconnect;  // what those links are
   Library library;            // that runs collectives over them
   Bandwidth nvlink_message;   // what a pipeline send reaches inside a node
-  Bandwidth nvlink_gather;    // all-gather that puts a sharded send together
+  Bandwidth nvlink_gather;    // of the all-gather after a sharded send
   std::int64_t nics_per_node = 0;
   Bandwidth nic;  // one NIC, one way
   Time nic_latency;
   double nic_efficiency = 1;          // collectives over NICs
   double nic_message_efficiency = 1;  // point-to-point over NICs
-  std::int64_t nics_per_group = 0;    // of a node, reached by a group with several but not all of its GPUs; 0 = all
+  std::int64_t nics_per_group = 0;    // of a node, used by a group with several but not all of its GPUs; 0 = all
   double fabric = 1;                  // share that reaches the far side, relative to InfiniBand
   Time message_overhead;              // fixed cost of a pipeline send
-  double launch_factor = 1;           // what a launch takes of its hosts, over a server with x86 cores
+  double launch_factor = 1;           // launch time on its hosts, relative to a server with x86 cores
   Host host;
   std::string collectives;  // name of the measured size curves (configs/collectives), may be empty
   std::string profile;      // name of measured kernel and message times (configs/profiles), may be empty

@@ -1,4 +1,4 @@
-// What several topologies have in common.
+// Shared by several topologies.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -42,7 +42,7 @@ inline std::int64_t whole_domains(const Machine& m, std::int64_t gpus) {
   return std::max(m.domain(), gpus / m.domain() * m.domain());
 }
 
-// Domains on leaves of `below` GPUs, whose uplinks carry an `oversubscription`-th of what comes in.
+// Domains on leaves of `below` GPUs, whose uplinks carry 1/`oversubscription` of the incoming rate.
 inline std::vector<Level> leaf_and_spine(const Machine& m, std::int64_t below, double oversubscription) {
   std::vector<Level> levels{{"NIC", below, m.out_of_domain(), m.spec().nic_latency}};
   if (below < m.gpus())
@@ -52,7 +52,7 @@ inline std::vector<Level> leaf_and_spine(const Machine& m, std::int64_t below, d
   return levels;
 }
 
-// What half of the domains send to the rest where nothing above the NICs blocks.
+// The rate at which half of the domains send to the others if nothing above the NICs blocks.
 inline Bandwidth half_of_domains(const Machine& m) {
   const auto half = m.domains() / 2 * m.domain(), rest = m.gpus() - half;  // the last domain may not be full
   return m.spec().node_rate() * (double(std::min(half, rest)) / double(m.spec().gpus_per_node));

@@ -1,5 +1,5 @@
-// What is wrong with a machine: slow GPUs, NICs and links at a part of their rate, times that vary. Faults are what a
-// user says; the health of a machine is what follows for each of its parts.
+// Faults of a machine: slow GPUs, NICs and links at a part of their rate, times that vary. Faults are what a user
+// specifies; the health of a machine is what follows for each of its parts.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -16,8 +16,8 @@ struct Fault {
   enum class Kind : std::uint8_t {
     gpu,     // kernels take `slowdown` times as long
     nic,     // `rate` of its rate is left, both ways
-    nvlink,  // likewise of all links of a GPU inside its domain
-    link,    // likewise of a cable, named by its two ends
+    nvlink,  // the same for all links of a GPU inside its domain
+    link,    // the same for a cable, named by its two ends
     jitter   // every pass takes longer or shorter
   };
   Kind kind = Kind::gpu;
@@ -39,16 +39,16 @@ class Health {
   double slowdown(std::int64_t gpu) const { return gpus_[static_cast<std::size_t>(gpu)]; }
   double port(std::int64_t gpu) const { return ports_[static_cast<std::size_t>(gpu)]; }
   double link(const Device& from, const Device& to) const;  // share of its rate that is left, either way
-  // Share of its narrowest rate that a way from GPU to GPU has left, alone. Notes the cables on it.
+  // The share of its narrowest rate that a path between two GPUs has left, without other traffic. Notes its cables.
   using Cables = std::set<std::pair<Device, Device>>;
   double left(const Machine& machine, std::int64_t from, std::int64_t to, std::int64_t stripe, Cables& crossed) const;
-  // Throws UserError where a cable with a fault is not among these.
+  // Throws UserError if a cable with a fault is not among these.
   void check_crossed(const Cables& crossed) const;
   bool links_sound() const { return nics_.empty() && cables_.empty() && sound_ports_; }
 
   bool jitters() const { return jitter_ > 0; }
-  // How much longer or shorter a pass takes: a factor for each of kJitterLevels, equally likely. The same group of
-  // ranks and pass always have the same.
+  // Factor on the time of a pass, for each of kJitterLevels equally likely levels. The same group of ranks and pass
+  // always has the same level.
   static constexpr std::uint32_t kJitterLevels = 32;
   double jitter(std::uint32_t level) const;
   std::uint32_t level(std::uint64_t ranks, std::uint64_t pass) const;

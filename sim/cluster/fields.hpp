@@ -1,4 +1,4 @@
-// What users may say of a GPU and of a cluster: keys, units, ranges, defaults (base/fields.hpp).
+// What users may specify of a GPU and of a cluster: keys, units, ranges, defaults (base/fields.hpp).
 #pragma once
 #include "base/fields.hpp"
 #include "cluster/cluster.hpp"

@@ -1,4 +1,4 @@
-// What a group or a message finds on a machine: in closed form by levels, or by counting flows on their routes.
+// The paths of a group or a message on a machine: in closed form by levels, or by counting flows on their routes.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -10,7 +10,7 @@
 namespace rehearsal::cluster {
 namespace {
 
-// How many flows cross each link, in shares of one; two directions of a cable are two links.
+// Flows that cross each link, in fractions of one flow; the two directions of a cable are two links.
 class Load {
  public:
   explicit Load(const Machine& machine) : machine_(machine) {}
@@ -22,7 +22,7 @@ class Load {
     }
   }
 
-  // Of one whole flow where it finds least room.
+  // The rate of one whole flow on its most loaded link.
   Bandwidth least() const {
     Bandwidth least;
     for (const auto& [ends, link] : links_)
@@ -91,7 +91,7 @@ Bandwidth Machine::pairs(const GroupShape& group, bool to_all) const {
   const auto members = reach.in_domain;
   const std::int64_t stride = group.stride;
   const double share = to_all ? 1 / double(members - 1) : 1;
-  Bandwidth least;  // of all such groups of a domain, as ports are
+  Bandwidth least;  // over all such groups of a domain, as for ports
   for (std::int64_t first = 0; first + stride * members <= domain_; first += stride * members) {
     Load load(*this);
     for (std::int64_t a = 0; a < members; ++a)
@@ -122,7 +122,7 @@ double Machine::on_shared_links(const GroupShape& group, double inside, double o
   return most;
 }
 
-// Those beside the members of one domain.
+// The NICs beside the members of one domain.
 std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) const {
   std::set<Device> nics;
   for (std::int64_t k = 0; k < members; ++k)
@@ -130,7 +130,7 @@ std::int64_t Machine::nics_beside(std::int64_t stride, std::int64_t members) con
   return std::ssize(nics);
 }
 
-// The share of what all rails carry that the members below one leaf get when the fullest rail limits them.
+// The share of the rate of all rails that members below one leaf get when the fullest rail limits them.
 double Machine::rails_used(std::int64_t stride, std::int64_t members) const {
   std::map<std::uint32_t, std::int64_t> flows;
   std::int64_t all = 0, most = 0;
@@ -140,8 +140,8 @@ double Machine::rails_used(std::int64_t stride, std::int64_t members) const {
   return double(all) / double(most * spec_.nics_per_node);
 }
 
-// A group of every second GPU or fewer finds no two of them beside the same NIC to enter and to leave by, and stays
-// with `nics_per_group`, where that is known (sim/design/partial-node-groups.md).
+// A group of every second GPU or fewer has no two members beside the same NIC, one to enter and one to leave by; it
+// keeps `nics_per_group`, if that is known (sim/design/partial-node-groups.md).
 void Machine::leave(GroupPath& reach, const GroupShape& group) const {
   reach.nics_of = spec_.nics_per_node * std::max<std::int64_t>(1, domain_ / spec_.gpus_per_node);
   reach.nics = nics_beside(group.stride, reach.in_domain);

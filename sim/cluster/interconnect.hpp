@@ -1,5 +1,5 @@
-// What the GPUs of a node are joined by, and which library runs their collectives: the constants that rates do not
-// tell. The rate of a link is the cluster's own; it never says what the link is.
+// How the GPUs of a node are connected, and which library runs their collectives: the constants that do not follow from
+// rates. The rate of a link is part of the cluster, which does not define the kind of link.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,7 +25,7 @@ struct Interconnect {
   Time ramp;              // r of T = ... + w + sqrt(r w), w = time on the wire (collective::Protocol)
   // Switches that add up what ranks send, where the topology has switches (Topology::reduces). 0: they cannot.
   double switch_share = 0;
-  std::int64_t switch_ranks = 2;  // of a collective, from which on the library lets them
+  std::int64_t switch_ranks = 2;  // of a collective, from which on the library uses them
   Time switch_launch, switch_ramp;
   std::string library = "nccl";  // that runs collectives over it: a name in configs/libraries
   std::string basis;             // how good its constants are, in words
@@ -36,7 +36,7 @@ struct Interconnect {
 // A library of collectives (configs/libraries/*.yaml): which algorithms it runs, since which of its versions.
 struct Library {
   struct Entry {
-    Version since, on_two_nodes;  // the latter of groups of just two nodes
+    Version since, on_two_nodes;  // the latter for groups on exactly two nodes
   };
   std::string name;
   std::string title;                          // "NCCL"

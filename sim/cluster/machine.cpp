@@ -110,7 +110,7 @@ Link Machine::link(const Device& a, const Device& b) const {
     return (in_node(a) && in_node(b) ? inside_ : fabric_)->link(*this, a, b);
   }
   if (b.kind > DeviceKind::nic) return {spec_.nic, nic_hop()};  // to its switch, whatever the fabric
-  // What nic_latency leaves of its first quarter after the way to the device that the NIC hangs on.
+  // The rest of nic_latency's first quarter, after the path to the device that the NIC is attached to.
   Time before;
   const auto path = exit(gpu_at(a), 0);
   for (std::size_t i = 2; i < path.size(); ++i) before += link(path[i - 2], path[i - 1]).latency;

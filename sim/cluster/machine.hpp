@@ -1,4 +1,4 @@
-// A cluster as a machine: routes, and what a group of GPUs that communicate finds between its members.
+// A cluster as a machine: routes, and the links between the members of a group of GPUs that communicate.
 //
 // Nothing is built: regular topologies know their routes and levels in closed form, whatever the size; only links that
 // were written out become a graph (Boost.Graph). Machines are values that several threads may ask at once.
@@ -23,18 +23,18 @@ class WrittenGraph;  // routes over links that were written out
 struct Boundary {
   const char* name;      // "NIC", "leaf to spine"
   std::int64_t members;  // of the group in one domain on this side of it
-  Bandwidth rate;        // out of one such domain for this group, when nobody else is there
+  Bandwidth rate;        // out of one such domain for this group, without other traffic
   Time latency;          // of a message across, from GPU to GPU
 };
 
-// A group on the machine, by itself.
+// A group alone on the machine.
 struct GroupPath {
   std::int64_t ranks = 1, in_domain = 1;  // members in all, and in one NVLink domain
   Bandwidth port;                         // of one member inside its domain, one way
   Time latency;                           // between neighbours inside the domain
   std::vector<Boundary> out;              // innermost first; empty when the group stays in one domain
-  std::int64_t nics = 0, nics_of = 0;     // that it uses, of those of a domain
-  std::int64_t senders = 0;               // members of a domain whose NICs those are
+  std::int64_t nics = 0, nics_of = 0;     // that it uses, out of those of a domain
+  std::int64_t senders = 0;               // members of a domain that these NICs belong to
 };
 
 // A message from GPU to GPU.
@@ -54,13 +54,13 @@ class Machine {
   // Throws UserError when the description does not fit its topology.
   explicit Machine(ClusterSpec spec);
 
-  // The same machine for those whose narrowest link has so much less: inside its domain, and out of it.
+  // The same machine for links with less rate: the share of it that is left inside a domain, and out of it.
   Machine narrowed(double port, double wire) const;
 
   const ClusterSpec& spec() const { return spec_; }
   const Topology& inside() const { return *inside_; }
   const Topology& fabric() const { return *fabric_; }
-  // Of either topology; its default where none was given.
+  // A parameter of either topology; its default if none was given.
   double parameter(const char* name) const { return parameters(name).front(); }
   std::vector<double> parameters(const char* name) const;
 
@@ -70,24 +70,24 @@ class Machine {
   Bandwidth out_of_domain() const;  // over all NICs
   const std::vector<Level>& levels() const { return levels_; }
 
-  // By global rank; empty from a GPU to itself. Throws UserError when there is no way.
+  // By global rank; empty from a GPU to itself. Throws UserError if there is no route.
   std::vector<Hop> route(std::int64_t from, std::int64_t to, std::int64_t stripe = 0) const;
 
   Path path(std::int64_t from, std::int64_t to, std::int64_t stripe = 0) const;  // the devices of that route
-  Link link(const Device& a, const Device& b) const;                             // of two that follow each other there
+  Link link(const Device& a, const Device& b) const;                             // between two neighbours on a path
 
   const GroupPath& reach(const GroupShape& group) const;
   const MessagePath& reach(std::int64_t from, std::int64_t to) const;
-  // What each member reaches inside its domain while all send to all others there at once, or each to its next alone; a
-  // port's rate where all pairs are alike.
+  // The rate of each member inside its domain while all send to all others there, or each to its next one only; a
+  // port's rate if all pairs are alike.
   Bandwidth pairs(const GroupShape& group, bool to_all) const;
-  // Where what leaves a node passes links that GPUs also reach each other by: seconds of the busiest of them while each
-  // member of a domain sends `inside` bytes to the next of its ring there, or in parts to all, and the domain `out`
-  // bytes over its NICs. 0 where GPUs have other links to each other.
+  // If traffic out of a node uses links that also connect its GPUs: seconds of the busiest of them while each member of
+  // a domain sends `inside` bytes to the next of its ring there (or spread over all), and the domain `out` bytes over
+  // its NICs. 0 if GPUs have other links to each other.
   double on_shared_links(const GroupShape& group, double inside, double out, bool to_all) const;
-  // The first pair of GPUs that is as far apart: pairs that nothing tells apart are one work.
+  // The first pair of GPUs that is as far apart: equivalent pairs share one work.
   std::pair<std::int64_t, std::int64_t> alike(std::int64_t from, std::int64_t to) const;
-  // Out of one domain for a group, by counting its flows on their routes: what levels stand for.
+  // The rate out of one domain for a group, by counting flows on their routes; levels are its closed form.
   Bandwidth counted(const GroupShape& group) const;
   int level(std::int64_t from, std::int64_t to) const;  // -1 inside a domain; 0 where flows are counted
 
@@ -116,7 +116,7 @@ class Machine {
   const Topology* inside_ = nullptr;
   const Topology* fabric_ = nullptr;
   std::int64_t domain_ = 1;
-  double port_ = 1, wire_ = 1;  // shares of their rates that links have
+  double port_ = 1, wire_ = 1;  // remaining shares of the rates of links
   std::vector<Level> levels_;
   std::shared_ptr<const WrittenGraph> written_;
   struct Known {

@@ -12,7 +12,7 @@ Resources::Resources(const Machine& machine, const Health* health)
 
 namespace {
 
-// Of what belongs to a GPU, or to the GPUs behind it.
+// The rate of a resource of a GPU, or of the GPUs behind it.
 Bandwidth rate_of(Resource::Kind kind, const ClusterSpec& spec, std::int64_t gpu, double port) {
   using Kind = Resource::Kind;
   const Host& host = spec.host;

@@ -1,5 +1,5 @@
-// What GPUs share, numbered as it is asked for: the multiprocessors and the memory of each, the links of the machine,
-// the memory and the disks of their hosts and the way there.
+// Resources that GPUs share, numbered by first use: the multiprocessors and the memory of each, the links of the
+// machine, the memory and the disks of their hosts and the links to these.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,13 +15,13 @@ namespace rehearsal::cluster {
 struct Resource {
   enum class Kind : std::uint8_t {
     processors,  // of a GPU: `from`
-    memory,      // likewise
+    memory,      // the same
     port_out,    // all links of a GPU to the others of its domain, together
     port_in,
     copy_out,  // to the host of a GPU, over a link that it may share: `from` is the first GPU behind it
     copy_in,
     host_memory,  // of the node of `from`, its first GPU
-    disk_read,    // likewise
+    disk_read,    // the same
     disk_write,
     rounds,  // the multiprocessors of a GPU as its persistent GEMMs see them: all at once, or in two rounds
     link     // one way
@@ -31,13 +31,13 @@ struct Resource {
   Device from, to;
   Bandwidth rate;
 };
-// What it has on this machine where nothing is wrong; 0 of what counts processors.
+// Its rate on this machine without faults; 0 for kinds that count processors.
 Bandwidth rate(const Resource& resource, const Machine& machine);
 std::string name(const Resource& resource);  // "node 3 GPU 1 memory", "node 0 NIC 2 to leaf 0.2"
 
 class Resources {
  public:
-  // `health`: null where nothing is wrong; else links have what is left of their rates.
+  // `health`: null if nothing is faulty; otherwise links have their remaining rates.
   explicit Resources(const Machine& machine, const Health* health = nullptr);
 
   const Machine& machine() const { return machine_; }
@@ -46,10 +46,10 @@ class Resources {
   std::uint32_t processors(std::int64_t gpu) { return of_gpu(Resource::Kind::processors, gpu); }
   std::uint32_t rounds(std::int64_t gpu) { return of_gpu(Resource::Kind::rounds, gpu); }
   std::uint32_t memory(std::int64_t gpu) { return of_gpu(Resource::Kind::memory, gpu); }
-  // Appends those of a GPU's host, in the order of the kinds: as many as its cluster has.
+  // Appends the resources of a GPU's host, in the order of the kinds: those that its cluster has.
   void add_host(std::int64_t gpu, std::vector<std::pair<Resource::Kind, std::uint32_t>>& list);
-  // Appends what a flow crosses. Inside a domain: the ports of both GPUs where its topology says what rings reach there
-  // (they use every link of a GPU), else the links of the route.
+  // Appends what a flow crosses. Inside a domain: the ports of both GPUs if the topology gives a ring rate there (rings
+  // use every link of a GPU), else the links of the route.
   void add_route(std::int64_t from, std::int64_t to, std::int64_t stripe, std::vector<std::uint32_t>& to_list);
 
  private:

@@ -76,8 +76,7 @@ Path WrittenGraph::route(const Device& from, const Device& to) const {
   const auto source = vertices_.find(from), target = vertices_.find(to);
   if (source == vertices_.end() || target == vertices_.end()) return {};
   if (source == target) return {from};
-  // Whatever goes by others takes a link away from here and one towards there: no direct link that takes less is
-  // beaten.
+  // A detour takes one link away from `from` and one towards `to`: a direct link of no more latency is best.
   if (const auto direct = links_.find({from, to});
       direct != links_.end() &&
       direct->second.latency <= routes_->least[source->second] + routes_->least[target->second])

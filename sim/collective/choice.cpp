@@ -9,7 +9,7 @@
 namespace rehearsal::collective {
 namespace {
 
-// Since which version the library runs it among such ranks; none: it never does.
+// The version since which the library runs it among these ranks; none: it never does.
 std::optional<Version> since(const Algorithm& algorithm, Shape shape, const cluster::Library& library) {
   const auto found = library.algorithms.find(algorithm.name);
   if (found == library.algorithms.end()) return std::nullopt;

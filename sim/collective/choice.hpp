@@ -12,9 +12,9 @@
 
 namespace rehearsal::collective {
 
-// What is asked besides the wires.
+// What a choice depends on besides the wires.
 struct Runtime {
-  cluster::Interconnect links;  // without a switch that adds where the topology has none
+  cluster::Interconnect links;  // without reducing switches if the topology has none
   cluster::Library library;
   Version version = kNewestNccl;
   const Registry* algorithms = &registry();
@@ -29,8 +29,8 @@ struct Choice {
 // UserError where no algorithm applies.
 Choice inside_node(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Wires& wires, const Runtime& runtime);
 
-// Across nodes; `wires.inside` holds what the same takes inside one.
-// `priced` turns the closed form of an algorithm into what is compared.
+// Across nodes; `wires.inside` is the time of the same collective inside one. `priced` turns the closed form of an
+// algorithm into the time that is compared.
 using Priced = std::function<double(const Algorithm&, double seconds)>;
 Choice across_nodes(CollectiveKind kind, Shape shape, Bytes size, const Wires& wires, const Runtime& runtime,
                     const Priced& priced = {});
@@ -39,14 +39,14 @@ Choice across_nodes(CollectiveKind kind, Shape shape, Bytes size, const Wires& w
 enum class Refusal : std::uint8_t { none, not_in_library, too_new, not_here };
 Refusal refusal(const Algorithm& algorithm, Shape shape, const Runtime& runtime);
 
-// An algorithm beside the chosen one; no price where it cannot run at all.
+// An algorithm compared with the chosen one; no price if it cannot run at all.
 struct Candidate {
   const Algorithm* algorithm = nullptr;
   Refusal refusal = Refusal::none;
   double seconds = 0;
   std::optional<ClosedForm> form;
-  double shared = 0;  // s that links take which its messages share, inside and on the way out: no less in all
-  double share = 1;  // of wires.rate that it counts on
+  double shared = 0;  // s of links that its messages share, inside and on the way out: a lower bound
+  double share = 1;   // of wires.rate that it reaches
 };
 // "needs several nodes"; empty for those that may run.
 std::string reason(const Candidate& candidate, Shape shape, const Runtime& runtime);
@@ -55,7 +55,7 @@ std::string reason(const Candidate& candidate, Shape shape, const Runtime& runti
 std::vector<Candidate> candidates(CollectiveKind kind, Shape shape, Bytes size, const Wires& wires,
                                   const Runtime& runtime);
 
-// What no implementation undercuts inside a node: the algorithm's bytes over a port at the rate sold. Seconds.
+// A lower bound for any implementation inside a node: the algorithm's bytes over a port at the rate sold. Seconds.
 double on_the_wire(const Algorithm& algorithm, std::uint32_t ranks, Bytes size, Bandwidth port);
 
 }  // namespace rehearsal::collective

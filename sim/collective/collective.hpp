@@ -13,8 +13,8 @@
 
 namespace rehearsal::collective {
 
-// Who takes part: ranks 0..ranks-1, `per_node` neighbours in each node (each domain that NVLink joins). A bare number
-// of ranks sits in one node.
+// The participants: ranks 0..ranks-1, `per_node` neighbours in each node (each domain that NVLink joins). A bare number
+// of ranks is one node.
 struct Shape {
   std::uint32_t ranks, per_node;
   Shape(std::uint32_t n) : ranks(n), per_node(n) {}  // NOLINT(google-explicit-constructor): "n ranks" is a shape
@@ -22,21 +22,21 @@ struct Shape {
   std::uint32_t nodes() const { return per_node > 0 ? ranks / per_node : 0; }
 };
 
-// A border between domains: what one domain of `members` of the group sends across it, bytes/s for the whole group.
+// A boundary between domains: the rate at which a domain with `members` of the group sends across it, bytes/s in all.
 struct Crossing {
   std::uint32_t members;
   Bandwidth rate;
 };
 
-// What lies between two ranks, in seconds and bytes/s: `fixed` once, `latency` per step, `rate` of one rank's port; the
-// net_ ones between ranks of different nodes, where net_rate is a rank's share of what leaves its node.
+// The links between two ranks, in seconds and bytes/s: `fixed` once, `latency` per step, `rate` of one rank's port; the
+// net_ ones between ranks of different nodes, where net_rate is a rank's share of the rate out of its node.
 struct Wires {
   double fixed = 0, latency = 0;
   Bandwidth rate;
   double net_latency = 0;
   Bandwidth net_rate;
-  // Of a group across nodes: what the same collective takes among the members of one node by itself, as NCCL runs it
-  // and by a ring alone, every border that it crosses, innermost first, and how many channels share the bytes.
+  // For a group across nodes: the time of the same collective among the members of one node alone (as NCCL runs it, and
+  // by a ring), every boundary that it crosses, innermost first, and how many channels share the bytes.
   double inside = 0, ring_inside = 0;
   std::vector<Crossing> crossings{};
   double channels = 1;
@@ -73,21 +73,21 @@ struct Algorithm {
   std::uint32_t parts = 0;  // of the array; 0 = one per rank
   // Switches that take part: they add up what arrives and copy what leaves in one step, and keep nothing after it.
   std::uint32_t switches = 0;
-  // Cut into many pieces that follow each other, so that all steps are at work at once: the time is the latency of
-  // every step and the bytes of the busiest port. Without, steps come one after the other.
+  // Split into many pieces, so that all steps run at the same time: the time is the latency of every step and the bytes
+  // of the busiest port. Otherwise steps are sequential.
   bool pipelined = false;
-  // Pieces follow each other along a way, and the latency of a hop holds up no port.
+  // Pieces follow each other along a path, and the latency of a hop does not occupy a port.
   bool streamed = false;
   bool across_nodes = false;  // uses two kinds of wire
-  bool any_inside = false;    // across nodes: inside one runs what runs there by itself (Wires::inside)
+  bool any_inside = false;    // across nodes: inside one, any algorithm may run (Wires::inside)
   std::function<std::uint32_t(Shape)> steps;
   std::function<Bytes(Shape, Bytes size)> bytes_sent_per_rank;  // by the busiest rank
-  // None: a ring's, or what is as good as one: it leaves each node once.
+  // None: as for a ring, or equivalent: the array leaves each node once.
   std::function<Split(Shape, Bytes size)> split{};
   std::function<double(Shape, Bytes size, const Wires& wires)> time;  // closed form, seconds
   std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;  // of every step, for the symbolic check
 
-  // Where it runs; since when a library has it says cluster::Library. Pricing takes the fastest of those that do.
+  // Where it runs; cluster::Library says since which version. Pricing takes the fastest one that does.
   std::function<bool(Shape, const cluster::Interconnect&)> applies{};  // none: everywhere
   std::string needs{};                                                 // what applies() asks for, in words
   std::function<Protocol(const cluster::Interconnect&)> protocol{};    // none: that of rings

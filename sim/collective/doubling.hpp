@@ -18,7 +18,7 @@ inline std::uint32_t doubling_steps(std::uint32_t n) {
   return n > 1 ? static_cast<std::uint32_t>(std::bit_width(n - 1)) : 0;
 }
 
-// After step k rank r holds the parts r .. r + 2^(k+1) - 1: it passes on what it has to rank r - 2^k.
+// After step k rank r holds the parts r .. r + 2^(k+1) - 1: it sends what it has to rank r - 2^k.
 inline std::vector<std::vector<Transfer>> doubling_all_gather(std::uint32_t n) {
   std::vector<std::vector<Transfer>> steps;
   for (std::uint32_t far = 1; far < n; far *= 2) {
@@ -30,7 +30,7 @@ inline std::vector<std::vector<Transfer>> doubling_all_gather(std::uint32_t n) {
   return steps;
 }
 
-// The way back: who received a part hands its sum to whom it came from.
+// The reverse: the receiver of a part sends its sum back to the rank that the part came from.
 inline std::vector<std::vector<Transfer>> doubling_reduce_scatter(std::uint32_t n) {
   auto steps = doubling_all_gather(n);
   std::reverse(steps.begin(), steps.end());

@@ -7,7 +7,7 @@ Holdings holdings(const Algorithm& algorithm, Shape shape, const std::vector<std
   if (algorithm.kind == CollectiveKind::all_to_all) return all;
   const bool sums = algorithm.kind == CollectiveKind::all_reduce || algorithm.kind == CollectiveKind::reduce_scatter;
   if (sums) all.full = shape.ranks;
-  const bool own = sums || algorithm.kind == CollectiveKind::shift;  // everybody begins with something of his own
+  const bool own = sums || algorithm.kind == CollectiveKind::shift;  // each participant starts with a part of its own
   const auto parts = parts_of(algorithm, shape);
   std::vector<std::vector<std::uint32_t>> now(shape.ranks + algorithm.switches, std::vector<std::uint32_t>(parts));
   for (std::uint32_t rank = 0; rank < shape.ranks; ++rank)

@@ -1,4 +1,4 @@
-// What everyone holds while a collective runs, step after step: for pictures.
+// What each participant holds while a collective runs, step after step: for pictures.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace rehearsal::collective {
 
-// How many contributions are in each part of each participant's array, before the first step and after each; a part is
-// done with `full` of them. Nothing of an all-to-all, whose parts are other ones at the end.
+// The number of contributions in each part of each participant's array, before the first step and after each; a part is
+// complete with `full` of them. Empty for an all-to-all, whose parts are different ones at the end.
 struct Holdings {
   std::uint32_t full = 1;
   std::vector<std::vector<std::vector<std::uint32_t>>> after;  // [step][participant][part]

@@ -19,8 +19,8 @@ double ring_pieces(Shape shape, Bytes size, int phases, double channels) {
   return std::max(1., loops * phases * (shape.ranks - 1.) * kSlicesPerChunk);
 }
 
-// Cut as for LL128, the protocol of what is small, where NCCL halves chunks until there are 64, then 16 of them for
-// each level; the large takes whole steps in either.
+// Chunks as for LL128, the protocol of small messages: NCCL halves them until there are 64, then 16 for each level;
+// large messages use whole steps in either protocol.
 double tree_pieces(Shape shape, Bytes size, double channels) {
   const double each = double(size.count()) / channels, members = shape.per_node;
   const double depth = std::bit_width(shape.nodes()) + .1 * members;  // 1 + log2 k, and the chain inside

@@ -8,14 +8,14 @@
 
 namespace rehearsal::collective {
 
-// That follow each other over one edge of a channel; at least one, and no whole number: a byte more adds no loop, since
-// NCCL deals out what is left. `phases`: 2 of an all-reduce, 1 of its halves.
+// Pieces that follow each other over one edge of a channel; at least one, and not an integer: one more byte adds no
+// loop, since NCCL distributes the remainder. `phases`: 2 for an all-reduce, 1 for its halves.
 double ring_pieces(Shape shape, Bytes size, int phases, double channels);
 double tree_pieces(Shape shape, Bytes size, double channels);
 
-// Two stages in turn, `inside` and `wire` seconds for all m pieces: the first piece passes both, then one piece after
-// the other leaves the slower. (x1 + x2)/m + (m-1)/m max(x1, x2). The reduction inside a node before the wire and the
-// gathering after it use the same ports: they are one stage.
+// Two stages in sequence, `inside` and `wire` seconds for all m pieces: the first piece passes both, then the slower
+// one sets the pace. (x1 + x2)/m + (m-1)/m max(x1, x2). The reduction inside a node before the wire and the all-gather
+// after it use the same ports: they are one stage.
 double pipelined(double inside, double wire, double pieces);
 
 }  // namespace rehearsal::collective

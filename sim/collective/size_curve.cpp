@@ -23,8 +23,8 @@ double interpolate(const std::vector<Point>& table, Bytes size) {
 
 namespace {
 
-// What a curve of one kind may come from, best first: {kind to ask, factor}. A ring's all-reduce is a reduce-scatter
-// and an all-gather of equal cost.
+// The kinds that a curve of one kind may be derived from, best first: {kind, factor}. A ring's all-reduce is a
+// reduce-scatter and an all-gather of equal cost.
 struct Source {
   CollectiveKind kind;
   double factor;

@@ -33,7 +33,7 @@ struct FittedCurve {
   double time(Bytes size) const;  // seconds
 };
 
-// The machine that curves were measured on: on other links they are corrections, not answers
+// The machine that curves were measured on: for other links they only correct the formulas
 // (sim/cost/communication.hpp).
 struct MeasuredOn {
   std::string topology = "nvswitch";  // inside the node
@@ -42,7 +42,7 @@ struct MeasuredOn {
   Time latency;
   cluster::Interconnect interconnect{};
   Version nccl = kNewestNccl;
-  // Between nodes, of curves of more ranks than a node has; absent: as the cluster that uses them.
+  // Between nodes, for curves of more ranks than a node has; absent: as in the cluster that uses them.
   std::optional<std::int64_t> nics{};  // of a node
   std::optional<Bandwidth> nic{};      // one NIC, one way
   std::optional<Time> nic_latency{};
@@ -55,8 +55,8 @@ struct SizeCurves {
   std::map<CollectiveKind, FittedCurve>
       fitted;  // for group sizes without a table, scaled by (n-1)/n against `fitted_ranks`
   std::uint32_t fitted_ranks = 8;
-  // Of everything measured, as a whole: 1.1 is a system on which all that the curves hold, and the links that they were
-  // measured on, are a tenth slower. What `explain` turns to find out how much rests on them.
+  // A factor on everything measured: with 1.1 all times of the curves, and the links that they were measured on, are a
+  // tenth slower. `explain` varies it to find out how much depends on them.
   double time_factor = 1;
   std::string source;
   MeasuredOn measured_on;
@@ -64,16 +64,16 @@ struct SizeCurves {
   enum class Of : std::uint8_t { one_node, whole_nodes };
 
   bool empty() const { return measured.empty() && fitted.empty(); }
-  bool holds(CollectiveKind kind, Of of = Of::one_node) const;  // itself, or what it is made of
+  bool holds(CollectiveKind kind, Of of = Of::one_node) const;  // the kind, or those that it is made of
   bool across_nodes() const;                                    // some are of more ranks than a node has
   std::uint32_t most_ranks() const;
-  std::uint32_t least_ranks(CollectiveKind kind) const;  // inside a node, of what is held of the kind
-  // Seconds of the closed form on the measured machine, never less for more ranks or bytes there.
+  std::uint32_t least_ranks(CollectiveKind kind) const;  // inside a node, among the curves of the kind
+  // Seconds of the closed form on the measured machine; must not fall with more ranks or bytes.
   using Form = std::function<double(std::uint32_t ranks, Bytes size)>;
   // Seconds on the measured machine; 0 for one rank or nothing to move. Exact where it was measured. Between two
-  // numbers of ranks a power of both times, by where the closed form stands between its own two; beyond the largest
-  // the closed form's multiple of it, and no more bandwidth on the bus; and below the smallest what the closed form
-  // says, its bytes corrected: the start of a call among many ranks is not that among few.
+  // numbers of ranks a power of both times, positioned by the closed form's own two; beyond the largest scaled like the
+  // closed form, with no more bus bandwidth; below the smallest the closed form with its bytes corrected, as the start
+  // of a call among many ranks differs from that among few.
   double time(CollectiveKind kind, std::uint32_t ranks, Bytes size, const Form& form, Of of = Of::one_node) const;
 
  private:

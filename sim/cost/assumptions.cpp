@@ -1,4 +1,4 @@
-// What a prediction rests on without a measurement, one sentence each, for the report.
+// Assumptions of a prediction that no measurement supports, one sentence each, for the report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using cluster::ClusterSpec;
 using cluster::Gpu;
 
-// Which measurements stand in the place of a GPU file's constants, and what of its kind they leave open.
+// Which measurements replace a GPU file's constants, and what of its kind they do not cover.
 void add_measured_gpu(std::vector<Assumption>& all, const Profile& profile, const Gpu& gpu) {
   const auto& times = *profile.gpu;
   const auto say = [&](const std::string& text) {
@@ -40,7 +40,7 @@ void add_measured_gpu(std::vector<Assumption>& all, const Profile& profile, cons
     say("matrix products were measured in bursts; the clock that training settles at is that of the GPU file");
 }
 
-// What a profile leaves open. `missing`: our own kernels that it does not hold.
+// What a profile does not cover. `missing`: native kernels that it does not hold.
 void add_profile(std::vector<Assumption>& all, const Profile& profile, bool own, const std::set<KernelClass>& missing,
                  const ClusterSpec& machine) {
   const auto say = [&](const std::string& text) {
@@ -63,7 +63,7 @@ void add_profile(std::vector<Assumption>& all, const Profile& profile, bool own,
   if (!profile.has_collectives()) say("collectives were not measured");
 }
 
-// What the works of a step consist of, in seconds that all ranks spend on it.
+// The components of a step's works, in seconds that all ranks spend on them.
 struct Spent {
   double dropout = 0, in_node = 0, across_nodes = 0, nested = 0;
   double optimizer_steps = 0;  // how many
@@ -87,7 +87,7 @@ struct Count {
   void operator()(const auto&) const {}
 };
 
-// Works that others are made of run as often as those.
+// Works that others consist of run as often as those.
 Spent spent_on(std::span<const graph::Work> works, std::span<const Time> durations, std::span<const double> runs,
                std::int64_t per_node) {
   std::vector<double> times(runs.begin(), runs.end());
@@ -103,7 +103,7 @@ Spent spent_on(std::span<const graph::Work> works, std::span<const Time> duratio
 }
 
 constexpr double kTenth = .1;
-// These decide what fits, and how a job is dealt to nodes, besides any time.
+// These decide what fits, and how a job is placed on nodes, in addition to any time.
 constexpr const char* kBesidesTimes[] = {"memory", "gpus_per_node"};
 
 }  // namespace
@@ -135,7 +135,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
                                                std::span<const double> runs, Conditions conditions) const {
   std::vector<Assumption> all;
   const auto add = [&](std::string text, double moved) { all.push_back({std::move(text), moved}); };
-  // A number of a file is used when another one would change a time.
+  // A number of a file counts as used if another value would change a time.
   const auto add_keys = [&](const char* kind, const fields::Description& described, const auto& owner, auto of) {
     for (const auto& key : owner.assumed) {
       const auto* field = described.find(key);
@@ -157,7 +157,7 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
       }
       const bool besides =
           std::find(std::begin(kBesidesTimes), std::end(kBesidesTimes), key) != std::end(kBesidesTimes);
-      // What the samples of a measured GPU did not determine stands in their fit as the file says it.
+      // Constants that the samples of a measured GPU did not determine keep the file's value in its fit.
       const auto* times = measured_gpu();
       const bool kept = times && std::any_of(times->gemm.begin(), times->gemm.end(), [&](const auto& products) {
                           const auto& keys = products.second.fit.kept;

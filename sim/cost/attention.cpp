@@ -14,8 +14,8 @@ using models::AttentionKernel;
 
 // One direction of a kernel, relative to forward and backward together at head size 128, causal. Fitted on every other
 // row of the figures of FlashAttention-2 (2307.08691, A100 and H100) and FlashAttention-3 (2407.08608: itself,
-// FlashAttention-2 and cuDNN on H100); of these, backward of head size 256 and of causal FlashAttention-3 and cuDNN are
-// in no figure: assumed to differ from what is as the forward does.
+// FlashAttention-2 and cuDNN on H100). No figure has the backward of head size 256 and of causal FlashAttention-3 and
+// cuDNN: assumed to differ from the known ones as the forward does.
 struct Direction {
   double rate;             // 1/forward + 2.5/backward = 3.5
   double head64, head256;  // rate with other head sizes
@@ -59,15 +59,15 @@ constexpr double kBlocksPerSm = 2;  // of which two fit an SM
 constexpr double kBackwardTail =
     .5;  // blocks a slot; forward: Gpu::attention_tail. Fitted (MooreThreads/SimuMax, A100)
 
-// Head sizes between the published ones on a straight line; smaller ones fill less of a tensor core instruction.
+// Head sizes between the published ones are interpolated; smaller ones fill less of a tensor core instruction.
 double head_rate(const Direction& d, double head) {
   if (head <= 64) return d.head64 * head / 64;
   if (head <= 128) return d.head64 + (1 - d.head64) * (head - 64) / 64;
   return std::min(head, 256.) <= 128 ? 1 : 1 + (d.head256 - 1) * (std::min(head, 256.) - 128) / 128;
 }
 
-// Rates are those of 16 bits, the format of all published kernels; where a GPU computes in fp32 alone, of that. In
-// fp32 (a framework then runs another kernel: FlashAttention has none) products are assumed to reach the same share of
+// Rates are those of 16 bits, the format of all published kernels; on a GPU that computes in fp32 alone, of that. In
+// fp32 (where a framework runs another kernel: FlashAttention has none) GEMMs are assumed to reach the same share of
 // their peak.
 double of_precision(const cluster::Gpu& gpu, Precision precision) {
   const auto peak = [&](std::initializer_list<Precision> first_of) {
@@ -89,7 +89,7 @@ AttentionKernel attention_kernel(const cluster::Gpu& gpu, AttentionKernel asked)
 }
 
 // t = FLOPs / (R c e_d) (1 + h/s) (1 + x/u): s rows that a block goes through, u blocks for each slot of an SM, of
-// which about x are lost at the end, when other slots have run dry. A last block that is not full counts by its rows;
+// which about x are lost to the tail effect, when other slots are idle. A partly filled last block counts by its rows;
 // one is the least. Operands are read and results written once, which is the floor of short rows.
 double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, AttentionKernel asked) {
   const AttentionKernel kernel = attention_kernel(gpu, asked);
@@ -100,8 +100,8 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
   const Direction& d = shape.backward ? fit.backward : fit.forward;
   const double ideal = rate * of_precision(gpu, shape.precision) * d.rate * (shape.causal ? 1 : fit.square_rate) *
                        head_rate(d, double(shape.head_dim + shape.values()) / 2);
-  // Thread blocks own rows of the queries forward, of the keys backward (FlashAttention-2, section 3.2), and go through
-  // all of the other.
+  // Thread blocks own rows of the queries in the forward, of the keys in the backward (FlashAttention-2, section 3.2),
+  // and go through all rows of the other.
   const auto [owned, met] =
       shape.backward ? std::pair(shape.keys, shape.queries) : std::pair(shape.queries, shape.keys);
   const double ends = 1 + (shape.causal ? d.causal : d.square) / double(met);

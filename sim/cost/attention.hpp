@@ -1,4 +1,4 @@
-// How long a fused attention kernel takes alone, by who wrote it. Equation and fits: models/README.md, section 5.
+// How long a fused attention kernel takes alone, by implementation. Equation and fits: models/README.md, section 5.
 #pragma once
 #include "base/kernels.hpp"
 #include "cluster/cluster.hpp"

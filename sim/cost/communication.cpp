@@ -16,8 +16,8 @@ void need_link(const cluster::ClusterSpec& machine, Bandwidth rate) {
     throw UserError(fmt::format("cluster '{}' has no link between GPUs that communicate", machine.name));
 }
 
-// The machine that size curves were measured on: one node, or as many as its largest curve is of. What it does not say
-// of the way between them is as here.
+// The machine that size curves were measured on: one node, or as many as its largest curve spans. What it does not
+// specify of the links between nodes is taken from `here`.
 cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const cluster::ClusterSpec& here) {
   const auto& there = curves.measured_on;
   auto spec = here;
@@ -42,7 +42,7 @@ cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const clu
   return spec;
 }
 
-// What runs over these links: a switch that the topology has not cannot add.
+// The runtime over these links, without reducing switches if the topology has none.
 collective::Runtime runtime_on(const cluster::Machine& machine, Version version,
                                const collective::Registry& algorithms) {
   collective::Runtime runtime{machine.spec().interconnect, machine.spec().library, version, &algorithms};
@@ -50,7 +50,7 @@ collective::Runtime runtime_on(const cluster::Machine& machine, Version version,
   return runtime;
 }
 
-// Whether collectives of a kind may run in switches; of so many ranks, where that is given.
+// Whether collectives of a kind may be reduced in switches; for `ranks` ranks, if given.
 bool switches_add(const collective::Runtime& runtime, CollectiveKind kind, std::optional<std::uint32_t> ranks = {}) {
   return runtime.links.switch_share > 0 &&
          std::any_of(runtime.algorithms->begin(), runtime.algorithms->end(), [&](const auto& named) {
@@ -86,7 +86,7 @@ CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collect
       std::make_shared<const CommunicationModel>(there, std::move(of_one_node), curves_.measured_on.nccl, algorithms);
 }
 
-// Rings are laid over whatever joins the members; what goes to all, or to the next, takes the way that there is.
+// Rings use all links between the members; exchanges with all members, or with the next one, use the direct routes.
 collective::Wires CommunicationModel::wires_inside(const cluster::Machine& machine, const GroupShape& group,
                                                    CollectiveKind kind) {
   const auto& reach = machine.reach(group);
@@ -105,8 +105,8 @@ collective::Choice CommunicationModel::formula(const cluster::Machine& machine, 
                                  wires_inside(machine, group, kind), runtime);
 }
 
-// What was measured where switches add says nothing of links alone, nor the other way round; so it is with ranks that
-// are too few for the switches which the smallest measured number of them runs in.
+// Measurements with reducing switches say nothing of links alone, nor the reverse; nor do they apply to groups too
+// small for switches, if the smallest measured group runs in them.
 bool CommunicationModel::corrects(CollectiveKind kind, std::uint32_t ranks) const {
   if (!curves_.holds(kind)) return false;
   if (!reference_) return true;
@@ -116,8 +116,9 @@ bool CommunicationModel::corrects(CollectiveKind kind, std::uint32_t ranks) cons
   return ranks >= least || switches_add(there, kind, least) == switches_add(runtime_, kind, ranks);
 }
 
-// A measured curve holds everything that formulas leave out, on the wires that it was measured on. On others it is
-// scaled as the formulas are: exact on the measured machine, moved by every link elsewhere. Nothing undercuts the wire.
+// A measured curve includes everything that formulas leave out, on the wires that it was measured on. On others it is
+// scaled as the formulas are: exact on the measured machine, with the effect of every link elsewhere. No time is below
+// that of the wire.
 collective::Choice CommunicationModel::inside(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& reach = machine_.reach(group);
   auto choice = formula(machine_, group, kind, size, runtime_);
@@ -134,7 +135,7 @@ collective::Choice CommunicationModel::inside(const GroupShape& group, Collectiv
   return choice;
 }
 
-// What was measured of whole nodes over what the same prices say of that machine, for as many nodes as here.
+// The ratio of measured times of whole nodes to prices of the measured machine, for as many nodes as here.
 std::optional<double> CommunicationModel::across(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   using enum collective::SizeCurves::Of;
   if (!whole_ || !curves_.holds(kind, whole_nodes)) return std::nullopt;
@@ -188,13 +189,13 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
     };
     choice = collective::across_nodes(kind, shape, size, wires_across(group, kind, size), runtime_, priced);
   }
-  // A kernel that copies to one peer does not fill the links: its messages are what they are elsewhere.
+  // A kernel that copies to one peer does not fill the links: its messages cost what they cost elsewhere.
   if (kind == CollectiveKind::shift && choice.algorithm)
     for (const auto& send : sends_of_shift(group, size)) choice.seconds = std::max(choice.seconds, message(send));
   return choice;
 }
 
-// Of links between GPUs that are on the way to NICs, too.
+// Seconds of links between GPUs that traffic to NICs uses as well.
 double CommunicationModel::shared(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const {
   const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(machine_.reach(group).in_domain));
   auto moved = collective::split(algorithm, shape, size);
@@ -263,7 +264,8 @@ std::optional<double> CommunicationModel::extrapolates() const {
   return std::nullopt;
 }
 
-// Each call is a ring of its own over small pieces: its latency grows with the ranks, its rate is a part of the wire's.
+// Each call is a ring of its own over small pieces: its latency grows with the ranks, and it reaches a part of the
+// wire's rate.
 double CommunicationModel::tensor_by_tensor(const graph::Collective& work, double latency, double efficiency) const {
   const auto& reach = machine_.reach(work.group);
   const double n = work.group.ranks;
@@ -273,7 +275,7 @@ double CommunicationModel::tensor_by_tensor(const graph::Collective& work, doubl
          double(work.size.count()) * (n - 1) / n / (rate.value() * efficiency);
 }
 
-// The slower of the way out and the rate at which a kernel copies to a peer, which also feeds the NIC.
+// The slower of the path out and the rate at which a kernel copies to a peer, which also feeds the NIC.
 double CommunicationModel::on_the_wire(const graph::Message& work) const {
   if (work.size.count() <= 0 || work.from == work.to) return 0;
   const auto& spec = machine_.spec();
@@ -289,8 +291,8 @@ double CommunicationModel::on_the_wire(const graph::Message& work) const {
   return size / std::min(copies, way.rate).value();
 }
 
-// After the latency of the way and the fixed cost of a send its bytes leave; then, where a message was sharded, its
-// receivers gather it.
+// The bytes leave after the latency of the path and the fixed cost of a send; then the receivers of a sharded message
+// all-gather it.
 double CommunicationModel::message(const graph::Message& work) const {
   const auto& spec = machine_.spec();
   if (work.from == work.to) return to_seconds(spec.message_overhead);  // between ranks that share a GPU
@@ -329,8 +331,8 @@ bool CostModel::measured(const graph::Message& work) const {
          (work.from == work.to || !communication_.machine().reach(work.from, work.to).leaves_domain);
 }
 
-// L of a measured message. Where the ranks hand it over themselves, that takes o_s of the sender and o_r of the
-// receiver, and the wire what is left of L: then a receive ends at max(wait posted + o_r, send posted + L).
+// L of a measured message. If the ranks copy it themselves, that takes o_s of the sender and o_r of the receiver, and
+// the wire the rest of L: then a receive ends at max(wait posted + o_r, send posted + L).
 double CostModel::message(const graph::Message& work) const {
   if (!measured(work)) return communication_.message(work);
   if (work.size.count() <= 0) return 0;
@@ -339,7 +341,7 @@ double CostModel::message(const graph::Message& work) const {
   return std::max(0., latency - staging_copy({work.size, false}) - staging_copy({work.size, true}));
 }
 
-// Of a measured message, what grows with its size: the smallest one that was measured is all latency.
+// For a measured message, the part that grows with its size: the smallest measured one is all latency.
 double CostModel::on_the_wire(const graph::Message& work) const {
   if (!measured(work)) return communication_.on_the_wire(work);
   auto smallest = work;

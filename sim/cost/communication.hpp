@@ -13,14 +13,14 @@
 
 namespace rehearsal::cost {
 
-// What a price is made of, for reports.
+// The terms of a price, for reports.
 struct Quote {
   collective::Choice choice;  // as choose() says
   collective::Shape shape{1};
   collective::Wires wires;
   collective::Choice inside;           // of a group across nodes: what runs among the members of one
-  std::optional<double> correction{};  // of the time inside a node by measured curves: a factor
-  std::optional<double> across{};      // of a group across nodes, the same of the whole time
+  std::optional<double> correction{};  // factor of measured curves on the time inside a node
+  std::optional<double> across{};      // for a group across nodes: on the whole time
   std::vector<collective::Candidate> candidates{};
 };
 
@@ -30,7 +30,7 @@ class CommunicationModel {
   CommunicationModel(const cluster::ClusterSpec& spec, collective::SizeCurves curves, Version version = kNewestNccl,
                      const collective::Registry& algorithms = collective::registry());
 
-  // Of those whose links have less (cluster::Machine::narrowed).
+  // The model for links with less rate (cluster::Machine::narrowed).
   CommunicationModel narrowed(double port, double wire) const {
     auto narrow = *this;
     narrow.machine_ = machine_.narrowed(port, wire);
@@ -40,9 +40,9 @@ class CommunicationModel {
   const cluster::Machine& machine() const { return machine_; }
   const collective::SizeCurves& curves() const { return curves_; }
 
-  // Of all members' messages to the next in a shift, one inside a domain and one out of it, as far as there are such.
+  // The messages of a shift, from each member to the next: one inside a domain and one out of it, if there are such.
   std::vector<graph::Message> sends_of_shift(const GroupShape& group, Bytes size) const;
-  // What the cluster's library runs, in seconds; nothing for one rank or nothing to move.
+  // The algorithm that the cluster's library runs, with its seconds; nothing for one rank or nothing to move.
   collective::Choice choose(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   Quote quote(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   const collective::Runtime& runtime() const { return runtime_; }
@@ -52,10 +52,10 @@ class CommunicationModel {
   // DeepSpeed's ZeRO-3 of 2021: one small call for each tensor. Seconds.
   double tensor_by_tensor(const graph::Collective& work, double latency, double efficiency) const;
   double message(const graph::Message& work) const;  // s
-  // Of that the time in which its bytes leave, s: until then no other message of the rank goes by the same wire.
+  // The part of that in which the bytes leave, s: until then no other message of the rank uses the same wire.
   double on_the_wire(const graph::Message& work) const;
 
-  // Links here over those of the measured curves, beyond a factor of two.
+  // The rate of the links here relative to those of the measured curves, if it is beyond a factor of two.
   std::optional<double> extrapolates() const;
 
  private:
@@ -66,19 +66,19 @@ class CommunicationModel {
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   std::optional<double> across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   double shared(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const;  // s
-  // Whether curves say something of so many ranks inside a node of this machine.
+  // Whether curves apply to this many ranks inside a node of this machine.
   bool corrects(CollectiveKind kind, std::uint32_t ranks) const;
 
   cluster::Machine machine_;
   collective::SizeCurves curves_;
-  collective::Runtime runtime_, rings_;  // the latter without switches that add
-  // What curves are corrections of: the formulas on one node of their own machine, and all of this on all of it.
+  collective::Runtime runtime_, rings_;  // the latter without reducing switches
+  // What curves are relative to: the formulas on one node of their own machine, and this whole model on all of it.
   struct Reference {
     cluster::Machine machine;
     collective::Runtime runtime;
   };
   std::optional<Reference> reference_;
-  std::shared_ptr<const CommunicationModel> whole_;  // where some are across nodes
+  std::shared_ptr<const CommunicationModel> whole_;  // if some curves are across nodes
 };
 
 }  // namespace rehearsal::cost

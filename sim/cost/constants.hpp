@@ -12,15 +12,15 @@ namespace rehearsal::cost {
 inline constexpr double kChannelRate = 20e9;  // bytes/s
 inline constexpr double kChannelsEach = 2;
 inline constexpr double kMostChannels = 24;
-// Of a message, whose channels carry so much each (ncclTopoGetNchannels of the same).
+// Channels of a message carry this much each (ncclTopoGetNchannels of the same version).
 inline constexpr double kMessageChannelRate = 14e9;  // bytes/s
-// Bytes of memory that a rank touches for each that it sends: a ring that adds reads what came and its own and writes
-// the sum, one that copies reads and writes.
+// Bytes of memory that a rank touches per byte that it sends: a ring that reduces reads the received bytes and its own
+// and writes the sum; one that copies reads and writes.
 inline constexpr double kMemoryPerReducedByte = 3, kMemoryPerCopiedByte = 2;
 
-// --- What an optimizer on the host reaches of the memory bandwidth of a stream triad. DeepSpeed's CPU-Adam updates 1,
-// 2, 4 and 8 billion parameters on a Grace (72 cores) in .098, .198, .393 and .769 s (blogs/superoffload of DeepSpeed):
-// 28 bytes a parameter at 290 GB/s, of 450 that Grace sustains. One family of measurements.
+// --- The share of a stream triad's memory bandwidth that an optimizer on the host reaches. DeepSpeed's CPU-Adam
+// updates 1, 2, 4 and 8 billion parameters on a Grace (72 cores) in .098, .198, .393 and .769 s (blogs/superoffload of
+// DeepSpeed): 28 bytes per parameter at 290 GB/s, of 450 that Grace sustains. One family of measurements.
 inline constexpr double kHostStepShare = .64;
 
 }  // namespace rehearsal::cost

@@ -15,7 +15,7 @@
 namespace rehearsal::cost {
 namespace {
 
-// GEMMs in fp8 against bf16, casts not included.
+// Speed-up of GEMMs in fp8 over bf16, casts not included.
 double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
   switch (scaling) {
     case models::Fp8Scaling::tensorwise:
@@ -30,7 +30,7 @@ double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
   return 0;
 }
 
-// A send out of a graph waits for no host, which is what is fixed of one that a framework posts.
+// A send inside a CUDA graph waits for no host, which is the fixed cost of a send that a framework posts.
 cluster::ClusterSpec launched_by(const models::Framework& framework, cluster::ClusterSpec machine) {
   if (framework.cuda_graph == models::CudaGraph::full) machine.message_overhead = {};
   return machine;
@@ -68,7 +68,7 @@ void CostModel::need_rates() const {
 
 double CostModel::gemm(const Gemm& shape) const {
   const auto& gpu = machine_.gpu;
-  // Measured in fp8 means one scale a tensor; with finer ones the speed-up over bf16 counts.
+  // Measured fp8 has one scale per tensor; with finer scales the speed-up over bf16 counts.
   const bool finer = shape.precision == Precision::fp8 && framework_.fp8_scaling != models::Fp8Scaling::tensorwise;
   if (const auto known = measured_products_.find(shape.precision); known != measured_products_.end() && !finer)
     return measured_gemm(*measured_gpu(), known->second, shape).value();
@@ -84,14 +84,14 @@ double CostModel::gemm(const Gemm& shape) const {
     else if (framework_.fp8_scaling == models::Fp8Scaling::tensorwise)
       speedup = 1;  // by the peak, if there is one
     else
-      throw UserError(
-          fmt::format("GPU '{}' has no rate of fp8 with the scales of framework.fp8_scaling; use tensorwise", gpu.name));
+      throw UserError(fmt::format(
+          "GPU '{}' has no rate of fp8 with the scales of framework.fp8_scaling; use tensorwise", gpu.name));
   }
   // fp32 on a GPU that has no rate for it but tf32: a framework would use tensor cores or nothing.
   if (shape.precision == Precision::fp32 && !gpu.peak.count(Precision::fp32)) counted_as = Precision::tf32;
   // And tf32 on one that has no such tensor cores is fp32 (cuBLAS falls back to it).
   if (shape.precision == Precision::tf32 && !gpu.peak.count(Precision::tf32)) counted_as = Precision::fp32;
-  // What narrow formats gain over bf16 was measured on another machine: the own peak is a limit all the same.
+  // The gain of narrow formats was measured on another machine: this machine's peak is a limit all the same.
   const auto own = gpu.peak.find(shape.precision);
   const double least = own == gpu.peak.end() ? 0 : shape.flops().value() / own->second.value();
   return std::max(gemm_time(gpu, shape, counted_as, gpu.clock(), speedup), least) + to_seconds(gpu.kernel_gap);
@@ -122,7 +122,7 @@ double CostModel::optimizer(const graph::OptimizerStep& work) const {
 }
 
 // A device without a rate for the precision of a kernel (a CPU's core for bf16) widens what it reads and computes in
-// fp32: what it then takes is nearer to the fp32 kernel than to anything that is known of another device.
+// fp32: the fp32 kernel is then a better estimate than anything known of another device.
 bool CostModel::computes_wide(const Kernel& kernel) const {
   return kernel.precision != Precision::fp32 && !machine_.gpu.peak.count(kernel.precision);
 }
@@ -138,7 +138,7 @@ std::vector<std::string> CostModel::substitutes(std::span<const graph::Work> wor
   return {};
 }
 
-// Our own kernels: as measured, or by the rules of the others: matrix products as GEMMs, the rest by its traffic.
+// Native kernels: as measured, or by the rules of the others: matrix products as GEMMs, the rest by memory traffic.
 double CostModel::kernel(const Kernel& k) const {
   if (const auto measured = profile_ ? profile_->time(k) : std::nullopt) return measured->time;
   if (computes_wide(k)) {
@@ -180,7 +180,7 @@ double CostModel::staging_copy(const graph::StagingCopy& work) const {
   return seconds_for(work.size * 2.0, machine_.gpu.sustained_memory_bandwidth);
 }
 
-// The model itself wherever GPU and links are as the cluster says.
+// The model itself if GPU and links are as the cluster says.
 class CostModel::ByLinks {
  public:
   ByLinks(const CostModel& model, Conditions conditions) : model_(model), conditions_(conditions) {}
@@ -196,7 +196,7 @@ class CostModel::ByLinks {
     if (!known) {
       known = std::make_unique<CostModel>(model_);
       known->communication_ = model_.communication_.narrowed(c.port, c.wire);
-      if (c.gpu > 0) {  // what was measured was measured on the cluster's own
+      if (c.gpu > 0) {  // the profile was measured on the cluster's own GPU
         known->machine_.gpu = model_.machine_.of_kind(c.gpu);
         known->profile_ = nullptr, known->measured_products_.clear();
         known->need_rates();
@@ -224,7 +224,7 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
     ByLinks& models;
     decltype(earlier)& priced;
     std::span<const graph::Work> works;
-    Time between;  // a rank is kept by its own loop before it performs the next task
+    Time between;  // the rank's own loop, before it performs the next task
     Time kernel(double seconds) const { return counted(seconds * slowdown); }
     Time operator()(const Gemm& w) const { return kernel(cost.gemm(w)); }
     Time operator()(const FusedAttention& w) const { return kernel(cost.attention(w)); }

@@ -21,12 +21,12 @@ namespace rehearsal::cost {
 // One constant that an answer rests on and that was assumed rather than measured, as a sentence.
 struct Assumption {
   std::string text;
-  double moves = 0;  // seconds by which a tenth more or less of it changes all tasks together; 0: it acts elsewhere
+  double moves = 0;  // seconds by which a change of a tenth changes all tasks together; 0: it acts elsewhere
 };
 
 class CostModel {
  public:
-  // What a profile holds was measured on the machine itself and wins over the formulas. A GPU that it holds must have
+  // A profile was measured on the machine itself and takes precedence over the formulas. A GPU that it holds must have
   // been put into `machine` (measured_gpu.hpp).
   CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Framework framework,
             std::shared_ptr<const Profile> profile = nullptr,
@@ -47,39 +47,39 @@ class CostModel {
   double message(const graph::Message& work) const;
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
-  // By the host of a rank, with its share of the cores. Throw UserError where the cluster does not say what they need.
+  // By the host of a rank, with its share of the cores. Throw UserError if the cluster lacks the rates that they need.
   double copy(const graph::Copy& work) const;
   double host_step(const graph::HostStep& work) const;
 
-  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Beside) may
+  // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Overlapped) may
   // only refer to smaller ids. `conditions`: of each; none = all is as the cluster says.
   using Conditions = std::span<const graph::Condition>;
   std::vector<Time> price(std::span<const graph::Work> works, Conditions conditions = {}) const;
 
-  // Likewise: how long a message holds the wire that it leaves by, of its price. 0 for all other works.
+  // In the same order: how long a message occupies its wire, as part of its price. 0 for all other works.
   std::vector<Time> held(std::span<const graph::Work> works, Conditions conditions = {}) const;
 
-  // Likewise: what they take from each other while they run. `prices`: of the same works.
+  // In the same order: the load on resources while they run. `prices`: of the same works.
   std::vector<graph::Footprint> footprints(std::span<const graph::Work> works, std::span<const Time> prices,
                                            Conditions conditions = {}) const;
 
-  // Likewise: the bytes that they move, composite works those of what they consist of.
+  // In the same order: the bytes that they move; for composite works, those of their components.
   std::vector<graph::Volume> volumes(std::span<const graph::Work> works) const;
 
-  // Likewise: the bytes of a GPU's own memory that they read and write, those that collectives touch included.
+  // In the same order: the bytes of GPU memory that they read and write, those that collectives touch included.
   std::vector<double> memory_traffic(std::span<const graph::Work> works) const;
 
-  // Every constant behind these works that was assumed rather than measured, those that move most first. `durations`:
-  // their prices; `runs`: how often tasks run each of them, of all ranks.
+  // Every constant behind these works that was assumed rather than measured, the most influential first. `durations`:
+  // their prices; `runs`: how often tasks of all ranks run each of them.
   std::vector<Assumption> assumptions(std::span<const graph::Work> works, std::span<const Time> durations,
                                       std::span<const double> runs, Conditions conditions = {}) const;
-  // The same model of a machine that differs in a number.
+  // The same model of a machine that differs in one number.
   CostModel on(cluster::ClusterSpec machine) const {
     return {std::move(machine), communication_.curves(), framework_, profile_};
   }
   // Which algorithms the collectives among `works` run and why, as one sentence; nothing without collectives.
   std::vector<std::string> algorithms(std::span<const graph::Work> works) const;
-  // Which of our own kernels are priced as others, as sentences.
+  // Which native kernels are priced as other kernels, as sentences.
   std::vector<std::string> substitutes(std::span<const graph::Work> works) const;
 
   const cluster::ClusterSpec& machine() const { return machine_; }
@@ -87,9 +87,9 @@ class CostModel {
 
  private:
   void need_rates() const;  // throws UserError where the GPU lacks what every price rests on
-  // The model for each of the works, by its GPU and the links that it finds.
+  // The model for each of the works, by its GPU and its links.
   class ByLinks;
-  // Seconds by which the works take longer or shorter on another machine, all runs together.
+  // The seconds by which all runs of the works together take longer or shorter on another machine.
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
@@ -102,7 +102,7 @@ class CostModel {
   double processors_held() const;  // by the kernels that send tokens
   graph::Footprint of_dispatch(const graph::Dispatch& work, Time price) const;
   graph::Moved moved(const graph::Dispatch& work) const;
-  // Of a load of so many bytes/s at the rate of a footprint; what holds so many multiprocessors.
+  // The weight of a load of `bytes_per_s` at the rate of a footprint; the hold of `count` multiprocessors.
   static std::int64_t weight_of(const graph::Footprint& f, double bytes_per_s);
   std::int64_t processors_of(double count) const;
   graph::Footprint of_message(const graph::Message& work, Time price) const;
@@ -111,12 +111,12 @@ class CostModel {
   graph::Moved moved(const graph::Copy& work) const;
   graph::Moved moved(const graph::Collective& work) const;
   graph::Volume volume(const graph::Message& work) const;
-  // On one GPU: one after the other, each of what starts together, and something beside all of them; until the last of
-  // them has ended.
+  // On one GPU: rows one after the other, the items of a row concurrently, and `beside` concurrent with all of them;
+  // until the last of them has ended.
   Time together(const std::vector<std::vector<graph::Footprint>>& row, const graph::Footprint& beside) const;
   bool measured(const graph::Message& work) const;
   bool computes_wide(const Kernel& kernel) const;
-  // Of the kernels among these works: those that the profile, if there is one, does not hold.
+  // The kernels among these works that the profile, if there is one, does not hold.
   std::set<KernelClass> unmeasured(std::span<const graph::Work> works) const;
   const TierTimes* measured_tiers() const { return profile_ && profile_->tiers ? &*profile_->tiers : nullptr; }
   const GpuTimes* measured_gpu() const { return profile_ && profile_->gpu ? &*profile_->gpu : nullptr; }

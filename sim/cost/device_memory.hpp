@@ -1,4 +1,4 @@
-// What a GPU holds besides the memory that a framework reserves: what nvidia-smi shows and torch does not count.
+// GPU memory outside of what a framework reserves: nvidia-smi shows it and torch does not count it.
 #pragma once
 #include "base/units.hpp"
 #include "cluster/cluster.hpp"
@@ -14,7 +14,7 @@ inline constexpr Bytes kLibraries{300'000'000};
 // about half as much for LL and LL128; 16 channels: 2 x 16 x 6 MiB. The number of channels is assumed.
 inline constexpr Bytes kCommunicator{2 * 16 * 6 << 20};
 
-// Of context and libraries; before lazy loading, as measured on the GPU.
+// The size of context and libraries; without lazy loading, as measured on the GPU.
 Bytes context(const cluster::Gpu& gpu, const models::Framework& framework);
 Bytes device_overhead(Bytes context, int communicators);
 

@@ -1,5 +1,5 @@
-// How long tokens are on their way to their experts: a copy for each of those, or one to every rank of a domain and one
-// to every other domain (two hops); over NVLink and over the NICs at the same time.
+// How long tokens take to their experts: a copy for each expert, or one to every rank of a domain and one to every
+// other domain (two hops); over NVLink and over the NICs at the same time.
 #include <algorithm>
 #include <cmath>
 
@@ -11,18 +11,17 @@ namespace {
 
 using graph::Way;
 
-// What the kernels reach of NVLink, by each multiprocessor that they hold and at most, and how many those are. NCCL:
-// framework.dispatch_nvlink_share. DeepEP: 158
-// of 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its own table
-// (GB200: 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which is the
-// power below) with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one published step of 64
-// ranks over InfiniBand.
+// The bandwidth that the kernels reach: of NVLink, per multiprocessor that they hold and at most, and the number of
+// these. NCCL: framework.dispatch_nvlink_share. DeepEP: 158 of 200 GB/s on H800 (its README) and, fitted on the same
+// steps, 270 GB/s on GB200 with 24. HybridEP: its own table (GB200: 750 of 900 GB/s with 8 ranks and 16
+// multiprocessors, no more with 32, and 640 with 32 ranks, which is the power below) with 32, as overlapped steps lose
+// them. NICs: DeepEP's table of two hops and one published step of 64 ranks over InfiniBand.
 struct Kernels {
   double share, each;  // of a link; bytes/s
   double grows, processors;
 };
 constexpr Kernels kNccl{1, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
-constexpr double kOther = .15;                       // of the quicker way that still shows
+constexpr double kOther = .15;                       // of the faster path that is not overlapped
 constexpr double kFewestRanks = 8, kMostRanks = 72;  // of HybridEP's table
 
 const Kernels& kernels(models::Dispatcher dispatcher) {
@@ -39,7 +38,7 @@ const Kernels& kernels(models::Dispatcher dispatcher) {
 
 }  // namespace
 
-// By each rank, of the domain's links and of those out of it, in bytes.
+// Bytes that each rank sends over the domain's links, and over those out of it.
 CostModel::Hops CostModel::hops(const graph::Dispatch& work) const {
   const auto& reach = communication_.machine().reach(work.group);
   const double ranks = work.group.ranks, domains = ranks / double(reach.in_domain);

@@ -1,4 +1,4 @@
-// What works take from each other: the bytes and multiprocessors behind their prices.
+// The loads of works on shared resources: the bytes and multiprocessors behind their prices.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 using graph::Footprint;
 using graph::Way;
 
-// Each way of a GPU is a resource of its own; links are no obstacle between a kernel and a collective.
+// Each way of a GPU is a resource of its own; links cause no contention between a kernel and a collective.
 fluid::Phase on_gpu(const std::vector<Footprint>& all) {
   fluid::Phase phase;
   for (const auto& footprint : all) {
@@ -31,7 +31,7 @@ fluid::Phase on_gpu(const std::vector<Footprint>& all) {
   return phase;
 }
 
-// A share never exceeds what it was derived from: alone, everything fits.
+// A share never exceeds the rate that it was derived from: alone, everything fits.
 constexpr double kRoundedDown = 1 - 0x1p-40;
 
 double memory_per_byte(CollectiveKind kind) {
@@ -39,7 +39,8 @@ double memory_per_byte(CollectiveKind kind) {
   return reduces ? kMemoryPerReducedByte : kMemoryPerCopiedByte;
 }
 
-// A kernel fills all multiprocessors and touches so many bytes of its GPU's memory; what trails of its price is idle.
+// A kernel fills all multiprocessors and touches `bytes` bytes of its GPU's memory; `trailing` time of its price is
+// idle.
 Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trailing = Time{}) {
   Footprint f;
   f.trailing = std::min(price, trailing);
@@ -54,8 +55,8 @@ Footprint of_kernel(const cluster::Gpu& gpu, Time price, double bytes, Time trai
   return f;
 }
 
-// A persistent GEMM with a block for each multiprocessor: those that do not find theirs free begin a second round, each
-// of as many tiles (pytorch/pytorch#143988: products of an FSDP run on H100 take twice as long beside NCCL).
+// A persistent GEMM with a block for each multiprocessor: blocks whose multiprocessor is taken begin a second round,
+// with as many tiles each (pytorch/pytorch#143988: GEMMs of an FSDP run on H100 take twice as long beside NCCL).
 bool fills_in_rounds(const cluster::Gpu& gpu, const Gemm& shape) {
   return gpu.persistent_gemms && largest_tiles(shape) > gpu.sms - static_cast<std::int64_t>(kMostChannels);
 }
@@ -72,8 +73,8 @@ std::int64_t CostModel::processors_of(double count) const {
   return std::clamp<std::int64_t>(std::llround(count), 0, most) * graph::kProcessor;
 }
 
-// A collective holds its channels from its start to its end, and moves its bytes at an even rate: the latencies of its
-// steps lie between them, and whatever else its price has beyond the closed form.
+// A collective holds its channels from start to end, and moves its bytes at an even rate: the latencies of its steps
+// are spread between them, and so is any part of its price beyond the closed form.
 Footprint CostModel::of_collective(const graph::Collective& work, Time price) const {
   Footprint f;
   const auto quote = communication_.quote(work.group, work.kind, work.size);
@@ -92,11 +93,11 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
       double(quote.choice.algorithm->bytes_sent_per_rank(quote.shape, work.size).count()) / double(work.pieces);
   const double per_second = sent / to_seconds(price);
 
-  // Of each member's port, and of its part of what leaves the domain, as busy as the closed form has them.
+  // Each member's port, and its part of the traffic out of the domain, are as busy as in the closed form.
   const double port = reach.in_domain > 1 ? std::min(1., form.inside / all) * reach.port.value() : 0;
   const double efficiency = spec.nic_efficiency * spec.fabric;
   double wire = across ? std::min(1., form.wire / all) * quote.wires.net_rate.value() : 0;
-  const double fair = across ? wire : port;  // bytes on the wire that decides
+  const double fair = across ? wire : port;  // bytes on the links that decide
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(fair / graph::kRateUnit));
   if (port > 0) f.shares.push_back({along(work.inside, Way::port), weight_of(f, port)});
   if (wire > 0) {
@@ -111,7 +112,7 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
   const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
   f.shares.push_back({Way::processors, 0, processors_of(across ? quote.wires.channels : inside)});
   if (machine_.gpu.persistent_gemms && !work.room_kept)
-    // Half of them, or as many as a hold can say: an imagined GPU has more.
+    // Half of them, or as many as a hold can express: a hypothetical GPU may have more.
     f.shares.push_back(
         {Way::rounds, 0,
          processors_of(std::min(double(machine_.gpu.sms) / 2,
@@ -128,7 +129,7 @@ Footprint CostModel::of_message(const graph::Message& work, Time price) const {
   const auto& spec = machine.spec();
   const auto& way = machine.reach(work.from, work.to);
   const double efficiency = way.leaves_domain ? spec.nic_message_efficiency * spec.fabric : 1;
-  // Its time is rounded to a picosecond; the way is not exceeded for that.
+  // Its time is rounded to a picosecond; the rate of the path is not exceeded for that.
   const double rate = std::min(double(work.size.count()) / to_seconds(f.moving), way.rate.value() * efficiency);
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(rate / graph::kRateUnit));
   const auto stripes = way.leaves_domain ? machine.stripes() : 1;

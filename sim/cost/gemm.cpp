@@ -12,21 +12,21 @@
 namespace rehearsal::cost {
 namespace {
 
-// Output tiles of the vendor libraries. Larger ones need registers that a thread block does not have.
+// Output tiles of the vendor libraries. Larger ones need more registers than a thread block has.
 struct Tile {
   std::int64_t rows, columns;
 };
 constexpr std::array<Tile, 6> kTiles{{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr double kLargestTile = 256. * 128;
-// K cut in so many pieces, each a tile of its own.
+// Split-K: the numbers of pieces that K is cut into, each a tile of its own.
 constexpr std::array<std::int64_t, 8> kSplits{1, 2, 3, 4, 5, 6, 8, 12};
 constexpr double kLeastSplitDepth = 256;  // elements of K a piece
 constexpr double kSplitOverhead = 3e-6;   // the kernel that adds the partial sums; fitted, A100 and H200 alike
 // Bytes per output and piece: an fp32 partial sum written; the L2 cache holds it until it is read. Fitted (8 without).
 constexpr double kSplitTraffic = 4;
 
-// Where power limits the clock: the clock that products reach whose tensor cores pause often enough, and how sharply
-// one limit passes into the other (order of the norm of both times). The form was chosen with all published A100 runs
+// Where power limits the clock: the clock of GEMMs whose tensor cores pause often enough, and how sharply one limit
+// passes into the other (order of the norm of both times). The form was chosen with all published A100 runs
 // in view: constant clocks leave GPT of h = 20,480 5 % too fast and of h = 12,288 3 % too slow.
 constexpr double kUnlimitedClock = .95;
 constexpr double kLimitOrder = 8;
@@ -42,7 +42,7 @@ FlopRate peak_of(const cluster::Gpu& gpu, Precision precision, Precision asked) 
   return found->second;
 }
 
-// Computing and moving overlap, but not to the end where both take alike: the norm of order 4 of the two times.
+// Computing and moving overlap, but not fully if both take equally long: the norm of order 4 of the two times.
 double overlapped(double compute, double memory) {
   const double c = compute * compute, m = memory * memory;
   return std::sqrt(std::sqrt(c * c + m * m));
@@ -50,8 +50,8 @@ double overlapped(double compute, double memory) {
 
 // t = t0 + min over tile and split s of |w (c + min(t_pro, max(0, c - t_pro))), bytes/BW|_4 + the sum over the pieces,
 // where w is waves, ceil(tiles s / SMs), c = 2 bm bn k/s / r and r an SM's rate with that tile. t_pro, the prologue and
-// the epilogue of a tile, goes by its area. A piece has kLeastSplitDepth of K at least, if need be of padding: every
-// candidate grows with every dimension, so their least does too.
+// the epilogue of a tile, scales with its area. A piece has at least kLeastSplitDepth of K, padded if necessary: every
+// candidate grows with every dimension, so their minimum does too.
 double time_at(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
   const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;
   const double sm_rate = rate / double(gpu.sms);
@@ -73,11 +73,11 @@ double time_at(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as,
       depth = split > 1 ? std::max(k / double(split), kLeastSplitDepth) : k;
       const double waves = double(ceil_div(tiles * split, gpu.sms));
       const double loop = per_depth * depth;
-      // A main loop as short as the ends hides them under another thread block's of the SM, one twice as long does not.
-      // Assumed: no measured product is that short.
+      // A main loop as short as the ends hides them under another thread block of the SM; one twice as long does not.
+      // Assumed: no measured GEMM is that short.
       const double compute = waves * (loop + std::clamp(loop - overhead, 0., overhead));
       const double sum = split > 1 ? kSplitTraffic * double(split) * outputs / bandwidth + kSplitOverhead : 0;
-      if (std::max(compute, memory) + sum >= best) continue;  // a bound of what follows, without roots
+      if (std::max(compute, memory) + sum >= best) continue;  // a lower bound of the norm, without roots
       best = std::min(best, overlapped(compute, memory) + sum);
     }
   }
@@ -91,9 +91,9 @@ std::int64_t largest_tiles(const Gemm& shape) {
   return ceil_div(shape.m, kTiles.front().rows) * ceil_div(shape.n, kTiles.front().columns) * shape.batch;
 }
 
-// The power limit acts on averages: a FLOP costs energy, a pause of the tensor cores hardly any. So a product whose
-// tiles or traffic make them pause runs at a higher clock than one that does not, and no product is faster than the
-// energy of its FLOPs allows.
+// The power limit acts on averages: a FLOP costs energy, a pause of the tensor cores hardly any. So a GEMM whose tiles
+// or traffic make them pause runs at a higher clock than one without pauses, and no GEMM is faster than the energy of
+// its FLOPs allows.
 double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
   if (clock >= kUnlimitedClock) return time_at(gpu, shape, counted_as, clock, speedup);
   const double unlimited = time_at(gpu, shape, counted_as, kUnlimitedClock, speedup);

@@ -17,12 +17,12 @@ namespace {
 
 // --- matrix products
 
-// What is searched: efficiency (of the peak), t0 and t_pro in seconds, q.
+// The constants of the search: efficiency (of the peak), t0 and t_pro in seconds, q.
 constexpr std::size_t kConstants = 4;
 using Point = std::array<double, kConstants>;
 constexpr std::array<const char*, kConstants> kKeys{"gemm_efficiency", "gemm_overhead", "tile_overhead",
                                                     "small_tile_loss"};
-// Wider than any GPU file; in a search that finds a bound, the samples hold something else.
+// Wider than any GPU file; if a search ends at a bound, the samples show some other effect.
 constexpr Point kLeast{.05, 0, 0, 0}, kMost{1.1, 20e-6, 20e-6, 2};
 constexpr std::size_t kSamplesAConstant = 3;
 constexpr double kSquared = .1;  // relative error up to which it counts by its square
@@ -49,7 +49,7 @@ class GemmSearch {
 
   bool empty() const { return samples_.empty(); }
 
-  // The constants, and the keys of those that the samples do not determine: a constant must earn a twentieth.
+  // Fits the constants; those that the samples do not determine are listed by key: a constant must earn a twentieth.
   GemmFit solve() {
     std::array<bool, kConstants> free{};
     const std::size_t affordable = std::max<std::size_t>(1, samples_.size() / kSamplesAConstant);
@@ -151,7 +151,7 @@ void fit_gemm(GpuTimes& times, Precision precision, const cluster::Gpu& base) {
                     "were measured: nothing can be fitted to them",
                     times.gpu.name, name(precision)));
   gemm.fit = search.solve();
-  // Their rate is relative to forward products: the median of how much longer they would take as one of those.
+  // Their rate is relative to forward products: the median of the ratio of times.
   std::vector<double> ratios;
   const auto gpu = with_gemm(base, times, precision);
   for (const auto& s : gemm.samples) {
@@ -166,7 +166,7 @@ void fit_gemm(GpuTimes& times, Precision precision, const cluster::Gpu& base) {
 
 // --- the others
 
-// t = work / rate: the median of what each sample asks for.
+// t = work / rate: the median of the rates of all samples.
 void fit_attention(AttentionTimes& times, models::AttentionKernel kernel, const cluster::Gpu& base) {
   std::vector<double> rates;
   for (const auto& s : times.samples)
@@ -213,7 +213,7 @@ SampleErrors errors(const std::vector<Judged>& all, const std::string& section, 
   return {std::int64_t(n), median(sizes), sizes[std::min(n - 1, n * 9 / 10)]};
 }
 
-// Every section of sizes with its name and from where on it is fitted.
+// Every section with sizes: its name, and the size from which on it is fitted.
 template <class Times, class Use>
 void each_size_section(Times& times, Use&& use) {
   if (times.memory_bound) use("memory_bound", *times.memory_bound, true, Bytes());
@@ -226,7 +226,7 @@ void each_size_section(Times& times, Use&& use) {
 
 std::string gemm_section(Precision p) { return fmt::format("gemm {}", name(p)); }
 
-// The GPU that a fit starts from: what was measured otherwise already stands in it.
+// The GPU that a fit starts from, with all other measured values in place.
 cluster::Gpu start(const GpuTimes& times, cluster::Gpu base) {
   base.sms = times.gpu.multiprocessors;
   if (times.memory_bound && times.memory_bound->fit.far_rate().value() > 0)

@@ -1,7 +1,7 @@
-// What goes on between a GPU, the memory of its host and the disks of its node, and what the host computes.
+// Traffic between a GPU, the memory of its host and the disks of its node, and computation on the host.
 //
-// Alone a copy has its link to itself and a host step the memory of its node; how much of that they get beside the
-// other GPUs of a node, which share them, is a matter of their footprints (sim/design/memory-tiers.md).
+// Alone a copy has its whole link and a host step the memory of its node; footprints decide how much they get beside
+// the other GPUs of a node, which share these (sim/design/memory-tiers.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ Route route(const cluster::Host& host, const graph::Copy& w) {
   }
 }
 
-// What is left of a price behind its latency moves at an even rate.
+// After the latency, the bytes move at an even rate for the rest of the price.
 Footprint evenly(Time price, Time latency, double bytes) {
   Footprint f;
   f.trailing = std::min(price, latency);
@@ -86,11 +86,11 @@ Footprint CostModel::of_copy(const graph::Copy& w, Time price) const {
   return f;
 }
 
-// A loop that reaches a part of what memory sustains keeps memory busy all the same.
+// A loop that reaches a part of the sustained memory bandwidth still keeps memory busy.
 Footprint CostModel::of_host_step(const graph::HostStep& w, Time price) const {
   Footprint f = evenly(price, Time{}, double(w.traffic.count()));
   if (f.moving == Time{}) return f;
-  if (measured_tiers() && measured_step(*measured_tiers(), w)) {  // by all cores, and ranks have their parts of them
+  if (measured_tiers() && measured_step(*measured_tiers(), w)) {  // by all cores, of which a rank has its part
     f.shares.push_back({Way::host_memory, weight_of(f, machine_.host.memory_bandwidth->value())});
     return f;
   }

@@ -83,7 +83,7 @@ Counts counts(const Kernel& kernel, Bytes knee) {
   return {};
 }
 
-// Per second of measured time: then every target is 1.
+// Relative to the measured time: then every target is 1.
 std::vector<Counts> rows_of(std::span<const KernelSample* const> samples, Bytes knee) {
   std::vector<Counts> rows;
   for (const auto* s : samples) {

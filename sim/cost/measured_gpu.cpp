@@ -13,7 +13,7 @@
 namespace rehearsal::cost {
 namespace {
 
-// Drivers count what the data sheet rounds: 150.1 GB on 141, 85.0 on 80. Versions of one chip differ by a fifth.
+// Drivers count what the data sheet rounds: 150.1 GB for 141, 85.0 for 80. Versions of one chip differ by a fifth.
 constexpr double kMemoryTolerance = .1;
 
 // "NVIDIA A100-SXM4-80GB" -> nvidia, a100, sxm4, 80gb
@@ -82,7 +82,7 @@ cluster::Gpu with_gemm(cluster::Gpu gpu, const GpuTimes& times, Precision precis
   gpu.small_tile_loss = fit.small_tile_loss;
   gpu.gemm_overhead = fit.overhead, gpu.tile_overhead = fit.tile_overhead;
   gpu.weight_gradient_rate = fit.weight_gradient_rate;
-  if (times.settled_clock) gpu.sustained_clock = 1;  // the rate is what remains of it
+  if (times.settled_clock) gpu.sustained_clock = 1;  // the rate includes it
   return gpu;
 }
 
@@ -134,7 +134,7 @@ std::optional<double> measured_gemm(const GpuTimes& times, const cluster::Gpu& g
   const double fitted = gemm_time(gpu, shape, shape.precision, clock);
   const auto sample = exact(found->second.samples, shape);
   if (!sample) return fitted;
-  // A burst's median, as much longer as the model says that the settled clock makes it.
+  // The median of a burst, scaled by the model's ratio of settled to burst clock.
   return times.settled_clock ? *sample : *sample * fitted / gemm_time(gpu, shape, shape.precision, 1);
 }
 

@@ -11,20 +11,20 @@ namespace rehearsal::cost {
 const char* name(models::AttentionKernel kernel);  // as files write it: "flash-2"
 using rehearsal::name;                             // of kernels and precisions; this one would hide them
 
-// What speaks against the measured GPU being of this type, as "has 108 multiprocessors, not 132"; empty when nothing
-// does. A type's name begins with a word of the driver's: h200-sxm, "NVIDIA H200". One given inline has no name.
+// Evidence against the measured GPU being of this type, as "has 108 multiprocessors, not 132"; empty if there is none.
+// A type's name begins with a word of the driver's: h200-sxm, "NVIDIA H200". One given inline has no name.
 std::string mismatch(const GpuIdentity& measured, const cluster::Gpu& type);
 
 // The GPU with this precision's GEMM constants in the place of its own.
 cluster::Gpu with_gemm(cluster::Gpu gpu, const GpuTimes& times, Precision precision);
 
-// And with this rate of an attention kernel.
+// The same with this rate of an attention kernel.
 cluster::Gpu with_attention(cluster::Gpu gpu, models::AttentionKernel kernel, FlopRate rate);
 
-// The precision whose constants stand for those that were not measured: the first measured of bf16, fp16, fp32, tf32.
+// The precision whose constants replace those that were not measured: the first measured of bf16, fp16, fp32, tf32.
 std::optional<Precision> main_precision(const GpuTimes& times);
 
-// The GPU with every constant that was measured. Such keys are assumed no more, and `source` is where they come from.
+// The GPU with every constant that was measured. Such keys are no longer assumed; `source` says where they come from.
 cluster::Gpu measured(cluster::Gpu gpu, const GpuTimes& times, const std::string& source);
 
 // Seconds of one launch, gap included; nothing where that was not measured. A shape that was measured (and not held

@@ -33,7 +33,7 @@ TimedSizes disk(const TierTimes& times, bool writes) {
   return points;
 }
 
-// Straight lines between the samples, and on beyond them: below the first one what is left is what it takes to begin.
+// Linear between the samples, and beyond them: below the first one, the remainder is the start-up time.
 double between(const TimedSizes& points, double bytes) {
   if (points.size() == 1) return points[0].seconds * bytes / points[0].bytes;
   std::size_t i = 1;

@@ -1,6 +1,6 @@
-// What was measured of the tiers of a machine in the place of its cluster file's numbers, and of the formulas that use
-// them. Copies were measured while every rank copied, so they share the memory of the host no more; disks were measured
-// by one rank and are shared.
+// Measured memory tiers of a machine, in place of its cluster file's numbers and of the formulas that use them. Copies
+// were measured while every rank copied, so their times include contention for host memory; disks were measured by one
+// rank and are shared.
 #pragma once
 #include <optional>
 
@@ -10,10 +10,10 @@
 
 namespace rehearsal::cost {
 
-// The cluster with the rates that were measured; they are assumed no more.
+// The cluster with the rates that were measured; they are no longer assumed.
 cluster::ClusterSpec with_tiers(cluster::ClusterSpec spec, const Profile& profile);
 
-// Seconds; nothing where that was not measured.
+// Seconds; nothing if it was not measured.
 std::optional<double> measured_copy(const TierTimes& times, const graph::Copy& copy);
 std::optional<double> measured_step(const TierTimes& times, const graph::HostStep& step);
 

@@ -28,8 +28,8 @@ class Loads {
     auto& load = loads_[{hop.from, hop.to}];
     load = {hop.from, hop.to, hop.link.rate, load.bytes + bytes};
   }
-  // Over all links from a GPU to others of its group in proportion to their rates, as rings of different orders use
-  // them; by its routes where it has none.
+  // Spreads bytes over all links from a GPU to others of its group in proportion to their rates, as rings of different
+  // orders use them; over its routes if it has no such links.
   void spread(const GroupShape& group, std::int64_t from, std::int64_t to, double bytes) {
     const auto members = machine_.reach(group).in_domain, first = from / members * members;
     const auto gpu = [&](std::int64_t rank) { return machine_.gpu(rank * group.stride); };
@@ -58,8 +58,8 @@ class Loads {
   std::map<std::pair<cluster::Device, cluster::Device>, LinkLoad> loads_;
 };
 
-// What goes from one domain to another is dealt out to all its members there, each over the NICs beside it, as prices
-// count it: NCCL runs as many rings or trees at a time, and each leaves and enters by another NIC.
+// Traffic from one domain to another is distributed over all its members there, each over the NICs beside it, as in
+// prices: NCCL runs as many rings or trees at a time, and each leaves and enters by another NIC.
 std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective& one) {
   Loads loads(machine);
   const auto ranks = one.group.ranks;
@@ -70,7 +70,8 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> sent;  // parts, from rank to rank
   for (const auto& step : one.steps)
     for (const auto& t : step) ++sent[{t.from, t.to}];
-  // Transfers that know of no nodes cross more often than what is run among several GPUs of each (Algorithm::split).
+  // Transfers that ignore nodes cross more often than those of an algorithm with several GPUs per node
+  // (Algorithm::split).
   double out_of_domain = 0;
   for (const auto& [ends, parts] : sent)
     if (ends.first < ranks && ends.second < ranks && ends.first / members != ends.second / members)
@@ -101,7 +102,7 @@ std::vector<LinkLoad> loads(const cluster::Machine& machine, const OneCollective
       across[{from / members, to / members}] += bytes;
     }
   }
-  // Rings through several domains enter and leave each by another member, so that all send as much to their next.
+  // Rings through several domains enter and leave each by different members, so all send equally to their next.
   const auto* within = one.algorithm->any_inside ? one.quote.inside.algorithm : nullptr;
   const auto neighbours = static_cast<std::uint32_t>(members);
   const double each =
@@ -219,7 +220,7 @@ OneCollective step_by_step(const CommunicationModel& model, const CollectiveQues
   one.form = *found->form;
   one.share = found->share, one.shared = found->shared;
   const bool across = !reach.out.empty();
-  // Curves were measured of what the library ran.
+  // Curves were measured with the algorithm that the library chose.
   if (one.chosen || across) one.correction = one.quote.correction;
   one.seconds = one.chosen ? one.quote.choice.seconds : found->seconds;
   if (!(one.seconds < kLongest)) throw UserError("the collective takes more than 90 days; give a smaller --size");

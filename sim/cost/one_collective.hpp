@@ -17,12 +17,12 @@ struct CollectiveQuestion {
   Bytes size;                            // in the sense of nccl-tests: the whole array
 };
 
-// What a name of the command stands for: a kind or a registered algorithm. Throws UserError with the nearest one.
+// The kind or registered algorithm that a name of the command means. Throws UserError with the nearest one.
 CollectiveQuestion named_collective(const std::string& name);
 
-// Where the ranks stand: rank r on GPU r x stride. Of nodes that are not full, the other GPUs do the same among
-// themselves, as the groups of a training run do; nothing else is on the machine. One of unknown size gets as many
-// nodes as the ranks need. Throws UserError where they do not fit.
+// Places rank r on GPU r x stride. If nodes are not full, their other GPUs do the same among themselves, like the
+// groups of a training run; nothing else runs. A machine of unknown size gets as many nodes as the ranks need. Throws
+// UserError if they do not fit.
 GroupShape place(const CollectiveQuestion& question, cluster::ClusterSpec& spec, bool sized);
 
 // One direction of one link, with what the whole collective sends over it.
@@ -32,7 +32,7 @@ struct LinkLoad {
   double bytes;
 };
 
-// Of links that are alike.
+// A set of equal links.
 struct LinkKind {
   cluster::DeviceKind from, to;
   Bandwidth rate;
@@ -50,7 +50,7 @@ struct OneCollective {
   double seconds = 0;
   collective::ClosedForm form;
   double shared = 0;                 // s of links that its messages share (collective::Candidate)
-  double share = 1;                  // of wires.rate that the algorithm counts on
+  double share = 1;                  // of wires.rate that the algorithm reaches
   std::optional<double> correction;  // of the closed form (inside a node) or of its part inside the nodes, by curves
   Quote quote;
   std::vector<std::vector<collective::Transfer>> steps;  // none above kMostListed ranks

@@ -28,7 +28,7 @@ struct DiskSample {
 };
 struct DiskTimes {
   std::string means;        // what carried the bytes: "io_uring, O_DIRECT"
-  bool page_cache = false;  // who answered reads: the memory of the system, or the disk
+  bool page_cache = false;  // what served reads: the page cache, or the disk
   std::vector<DiskSample> samples;
 };
 

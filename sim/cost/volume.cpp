@@ -1,4 +1,4 @@
-// How many bytes works move, and over which ways: of the algorithms that prices name, whatever the links are like.
+// How many bytes works move, and over which ways: for the algorithms that prices name, on any links.
 #include "cost/cost_model.hpp"
 
 namespace rehearsal::cost {
@@ -7,7 +7,7 @@ using graph::Moved;
 using graph::Volume;
 using graph::Way;
 
-// As footprints have it: inside a domain over the ports of neighbours, out of it over the NICs beside each member.
+// As in footprints: inside a domain over the ports of neighbours, out of it over the NICs beside each member.
 Moved CostModel::moved(const graph::Collective& work) const {
   Moved moved;
   const auto* algorithm = communication_.choose(work.group, work.kind, work.size).algorithm;

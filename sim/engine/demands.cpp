@@ -30,7 +30,7 @@ void add_most(ByResource& most, const std::vector<fluid::Phase>& phases) {
   }
 }
 
-// The most that any phase asks of each resource, with what is beside it.
+// The most that any phase asks of each resource, including what runs beside it.
 std::vector<Ask> asks(const std::vector<Part>& parts) {
   ByResource most;
   for (const auto& part : parts) {
@@ -70,7 +70,8 @@ class Sweep {
     std::vector<Change> all;
     std::vector<std::size_t> runs;  // where each begins
 
-    // What ends when the next begins is one change; none, where that asks for as much, as kernels do of processors.
+    // If one task ends when the next begins, that is one change; none if both ask for the same, as kernels do of
+    // processors.
     void add(Time at, Wide asked) {
       if (!all.empty() && all.back().at == at) {
         if ((all.back().asked += asked) != 0) return;
@@ -110,8 +111,8 @@ class Sweep {
     return by_work.emplace_back(work, asks(demands_.parts(actor, WorkId(work)))).second;
   }
 
-  // A lane runs one task at a time (the bytes of its messages leave one after the other), so each asks for no more than
-  // its largest. Where those of all lanes fit, nothing can be short.
+  // A lane runs one task at a time (the bytes of its messages leave one after the other), so it asks for no more than
+  // its largest task. If the sum over all lanes fits, no resource can be short.
   bool find_crowded() {
     struct Lane {
       std::uint32_t rank;
@@ -153,7 +154,7 @@ class Sweep {
     return any;
   }
 
-  // A group is asked for with its first member.
+  // The load of a group counts at its first member.
   bool asks_here(std::uint32_t rank, const Step& step) const {
     if (step.kind == Kind::receive) return false;
     if (step.kind != Kind::group) return true;

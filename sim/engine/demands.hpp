@@ -1,4 +1,4 @@
-// What the tasks of a graph ask of the resources around them: the phases of each work at the place of whoever runs it.
+// The loads of the tasks of a graph on resources: the phases of each work, at the place of its actor.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rehearsal::engine {
 
-// Who loads the machine: a rank by itself, a group together, the sender of a channel.
+// An actor that loads the machine: a rank by itself, a group together, the sender of a channel.
 struct Actor {
   enum class Kind : std::uint8_t { rank, group, send } kind;
   std::uint32_t id;            // rank or group
@@ -28,7 +28,7 @@ struct Actor {
   static constexpr auto Kind_send = engine::Kind::send;
 };
 
-// Of a coarse task. What is beside a row of phases starts with it, and the part has ended when both have.
+// A part of a coarse task. `beside` starts together with `row`, and the part has ended when both have.
 struct Part {
   std::vector<fluid::Phase> row, beside;
 };
@@ -39,8 +39,8 @@ class Demands {
       : works_(graph.graph().works()), places_(contended.places), footprints_(contended.footprints) {}
 
   const graph::ResourceTable& places() const { return places_; }
-  // A coarse work is those that it consists of, one after the other. A new part begins before and after a stretch of
-  // kernels with something beside it; all others are one.
+  // A coarse work is the sequence of its components. A stretch of kernels with something beside it is a part of its
+  // own; all other components in a row are one.
   std::vector<Part> parts(const Actor& actor, WorkId work) const;
   Time moving(WorkId message) const { return footprints_[message.index()].moving; }
 
@@ -55,8 +55,8 @@ class Demands {
   std::span<const graph::Footprint> footprints_;
 };
 
-// Whether anything is asked for more than it has at some instant of a timeline in which nobody feels anybody: if not,
-// that timeline is the one in which they share. A coarse task is taken to ask all the while for the most that it does.
+// Whether any resource is over-subscribed at some instant of a timeline without contention: if not, sharing gives the
+// same timeline. A coarse task counts with its highest load throughout.
 bool overloaded(const Prepared& graph, const Demands& demands, const Timeline& timeline);
 
 }  // namespace rehearsal::engine

@@ -1,5 +1,5 @@
-// The loop of every evaluation by events: who may start, and what an end sets free. How long things last is a clock's
-// business: it knows their prices (events.cpp), or lets them share what they use (shared.cpp).
+// The loop of every event-driven evaluation: which tasks may start, and what an end releases. A clock decides how long
+// things last: by their prices (events.cpp), or by sharing of resources (shared.cpp).
 //
 // Total order: (time, phase, task id), the ends of an instant before its starts. A lane is a head, the next task it may
 // start, so the state is one head per lane and rank however long the programs are. A head that cannot start notes the
@@ -46,7 +46,7 @@ class TaskRef {
   std::uint64_t key_ = 0;
 };
 
-// Mostly two or three tasks; thousands where all ranks step together.
+// Mostly two or three tasks; thousands if all ranks step together.
 inline void in_id_order(std::vector<TaskRef>& tasks) {
   constexpr std::size_t kFew = 8;
   if (tasks.size() > kFew) return std::sort(tasks.begin(), tasks.end());
@@ -54,7 +54,7 @@ inline void in_id_order(std::vector<TaskRef>& tasks) {
     for (std::size_t j = i; j > 0 && tasks[j] < tasks[j - 1]; --j) std::swap(tasks[j], tasks[j - 1]);
 }
 
-// Which messages of one channel have arrived: all of the first few, and some later ones that overtook.
+// The messages of one channel that have arrived: all of the first few, and some later ones that overtook.
 class Arrived {
  public:
   bool has(std::uint32_t k) const { return k < all_below_ || std::binary_search(early_.begin(), early_.end(), k); }

@@ -1,5 +1,5 @@
-// Event-driven evaluation of given times: needed where ids are no common order of all ranks. That a wire becomes free
-// is an event only where a message waits for it.
+// Event-driven evaluation of given times: needed if ids are no common order of all ranks. A wire that becomes free is
+// an event only if a message waits for it.
 #include "base/radix_heap.hpp"
 #include "engine/event_loop.hpp"
 

@@ -88,7 +88,7 @@ Prepared::Prepared(const graph::TaskGraph& graph) : graph_(graph) {
     rounds_ += graph.uses(group);
   }
 
-  // Where the ends of each rank begin, and the number of the channel of every send.
+  // The first endpoint of each rank, and the channel number of every send.
   std::vector<std::size_t> first_end;
   std::vector<std::uint64_t> channel;
   for (const graph::Rank& rank : graph.ranks()) {

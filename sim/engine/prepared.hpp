@@ -103,7 +103,7 @@ struct Prices {
   std::span<const Time> held;  // of a message, by the wire that it leaves by; no longer than it takes
 };
 
-// What works take from each other, and where.
+// The loads of the works, and the resources that they share.
 struct Contended {
   const graph::ResourceTable& places;
   std::span<const graph::Footprint> footprints;  // one per WorkId

@@ -1,5 +1,5 @@
-// Longest-path relaxation without a queue: one cursor per rank walks its tasks in id order and stops where it needs
-// another rank that is not there yet; that rank wakes it. Every task is visited once, O(ranks + rounds) state.
+// Longest-path relaxation without a queue: one cursor per rank walks its tasks in id order and stops where it needs a
+// rank that is behind; that rank wakes it. Every task is visited once, O(ranks + rounds) state.
 //
 // It can be stuck although the graph has no cycle: a rank that waits at a receive does not look at later tasks of other
 // lanes, which the far end may need first. The event evaluator has no such limit.
@@ -11,7 +11,7 @@
 namespace rehearsal::engine {
 namespace {
 
-// Messages on their way through one channel: a ring that doubles when it is full. Sends are evaluated in the order of
+// Messages in flight in one channel: a ring buffer that doubles when it is full. Sends are evaluated in the order of
 // the channel and so are receives, so the k-th meets the k-th by itself.
 class Channel {
  public:
@@ -70,7 +70,7 @@ class Replay {
     bool in_group = false;  // stopped there for the other members
   };
 
-  // When the dependencies have ended that lane order does not imply.
+  // The end of the dependencies that lane order does not imply.
   static Time dependencies_end(const RankView& view, const Step& step, std::uint32_t i, const Time* ends) {
     if (step.dependency == kNone) return Time{};
     if (step.dependency != kMany) return ends[step.dependency];
@@ -129,7 +129,7 @@ class Replay {
     makespan_ = latest;
   }
 
-  // True when this was the last member: then all of them have their times, and the others run on.
+  // True if this was the last member: then all of them have their times, and the others continue.
   bool join(const FarEnd& round, const Step& step, Time at) {
     const auto meeting = graph_.graph().meeting(GroupId(round.peer), step.sequence);
     if (++arrived_[round.first + step.sequence] < meeting.size()) return false;

@@ -1,5 +1,4 @@
-// Event-driven evaluation of works that share what they use: a task lasts as long as max-min fair rates let it
-// (sim/fluid).
+// Event-driven evaluation of works that share resources: max-min fair rates decide how long a task lasts (sim/fluid).
 #include <algorithm>
 #include <unordered_map>
 
@@ -41,7 +40,7 @@ class Shared {
         told.push_back(TaskRef::wire_of(task));
       }
     }
-    return !happened_.empty();  // else all that is left stands still
+    return !happened_.empty();  // else all remaining work is stuck
   }
   bool start(TaskRef task, const Step& step) { return step.kind == Kind::receive || run(task, profile(task, step)); }
   bool start_group(std::uint32_t, TaskRef first, const Step& step) { return run(first, profile(first, step)); }

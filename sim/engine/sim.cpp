@@ -35,8 +35,8 @@ std::string blocked(const graph::TaskGraph& graph, const std::vector<TaskId>& ta
                                   fmt::join(graph::find_cycle(graph), "\n  "), blocked(graph, stuck)));
 }
 
-// The clocks add picoseconds without looking: no step takes longer than all tasks of all programs one after the other
-// (ranks of one program run in step). A bound that is quick to have mostly suffices.
+// The clocks add picoseconds without checks: no step takes longer than all tasks of all programs in sequence (ranks of
+// one program run in step). Usually a quick upper bound suffices.
 void check_range(const graph::TaskGraph& graph, std::span<const Time> durations) {
   const Time longest = durations.empty() ? Time{} : *std::max_element(durations.begin(), durations.end());
   if (to_seconds(longest) * double(graph.tasks()) < kMostSeconds) return;
@@ -67,8 +67,7 @@ class SimSession : public backend::Session {
     Timeline timeline;
     timeline.backend = "sim";
     Outcome outcome;
-    if (options.engine != "events")
-      outcome = evaluate("replay", replay, options, timeline);
+    if (options.engine != "events") outcome = evaluate("replay", replay, options, timeline);
     if (options.engine == "replay" && !outcome.stuck.empty()) {
       if (!graph::find_cycle(graph).empty()) report_cycle(graph, outcome.stuck);
       throw UserError("engine 'replay' cannot follow this graph; use 'auto' or 'events'. Blocked:" +

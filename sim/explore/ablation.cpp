@@ -11,7 +11,7 @@ using models::Part;
 using models::Step;
 using scenario::Concrete;
 
-constexpr double kConstantRate = .7;  // of peak; the best single value over all published runs
+constexpr double kConstantRate = .7;  // of peak; the best constant over all published runs
 
 template <class Act>
 void each_step(Part& part, Act&& act) {
@@ -40,7 +40,7 @@ bool is_attention(const Step& step) {
   const auto* gemm = std::get_if<Gemm>(&step.what);
   return is<FusedAttention>(step) || (gemm && gemm->batch > 1) || is_softmax(step);
 }
-// The values of a step are there all the same.
+// The step still produces its values.
 void make_free(Step& step) { step.what = MemoryBound{Bytes{}, 0, Traffic::plain}; }
 template <class Test>
 void make_free(plan::Plan& plan, Test&& test) {
@@ -49,7 +49,7 @@ void make_free(plan::Plan& plan, Test&& test) {
   });
 }
 
-// Without its collective a GEMM is by itself, whole, and has no parts to add up.
+// Without its collective, a GEMM runs undivided and has no partial sums to add.
 void without_collectives(plan::Plan& plan) {
   each_step(plan, [](Step& step) {
     if (const auto* block = attention_beside(step)) {
@@ -65,8 +65,8 @@ void without_collectives(plan::Plan& plan) {
   });
 }
 
-// A GEMM becomes traffic that takes as long as its FLOPs at one rate: no tiles, waves, clocks or overheads. Those in
-// pieces stay: what shows of their collective depends on their shape.
+// Replaces each GEMM by memory traffic that takes as long as its FLOPs at one rate: no tiles, waves, clocks or
+// overheads. GEMMs split for overlap keep their prices: the exposed part of their collective depends on their shape.
 void constant_rate(plan::Plan& plan) {
   const auto& gpu = plan.job.cluster.gpu;
   each_step(plan, [&](Step& step) {
@@ -79,7 +79,7 @@ void constant_rate(plan::Plan& plan) {
   });
 }
 
-// Keys and values travel all the same.
+// Keys and values are still communicated.
 void without_attention(plan::Plan& plan) {
   each_step(plan, [](Step& step) {
     if (attention_beside(step))

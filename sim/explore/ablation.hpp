@@ -1,4 +1,4 @@
-// Leaving one effect out of the cost model: what the error budget of `validate --against` is made of. An effect whose
+// Leaves one effect out of the cost model: the error budget of `validate --against` consists of these. An effect whose
 // removal changes no prediction is dead code.
 #pragma once
 #include <span>
@@ -10,7 +10,7 @@ namespace rehearsal::explore {
 
 using answer::Effect;
 
-// Every effect, in the order in which a step is made of them.
+// Every effect, in the order in which they contribute to a step.
 std::span<const Effect> effects();
 const Effect* find_effect(std::string_view name);
 

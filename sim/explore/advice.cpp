@@ -17,7 +17,7 @@ namespace {
 using fields::Value;
 using scenario::Scenario;
 
-// Choices of a training that change when and where it is computed, and not what: all other values of each are tried.
+// Training choices that affect when and where things are computed, but not the result: all other values are tried.
 constexpr const char* kChoices[] = {"training.attention",
                                     "training.kernels",
                                     "training.context",
@@ -35,17 +35,17 @@ constexpr const char* kChoices[] = {"training.attention",
                                     "experts.dispatch",
                                     "experts.balance",
                                     "parallelism.sequence"};
-// An allocator without fragmentation is for comparing with; nobody can run one.
+// An allocator without fragmentation is for comparison only; no real run has one.
 constexpr const char* kNoChoice = "exact";
-// The framework's own way where a scenario says nothing, so both are tried.
+// Without a setting the framework decides, so both values are tried.
 constexpr const char* kSwitches[] = {"training.overlap.gradients", "training.overlap.parameters",
                                      "training.overlap.pipeline", "training.overlap.tensor"};
-// Twice and half of each.
+// Each is doubled and halved.
 constexpr const char* kNumbers[] = {
     "batch.micro",           "parallelism.chunks",    "parallelism.expert",        "parallelism.expert_tensor",
     "training.bucket",       "training.buffers.size", "training.offload.prefetch", "training.offload.tiles",
     "training.fsdp.prefetch"};
-constexpr Bytes kUsualBucket{25'000'000};  // torch's DDP, where nothing is said (contract: `bucket`)
+constexpr Bytes kUsualBucket{25'000'000};  // of torch's DDP, if none is given (contract: `bucket`)
 
 class Changes {
  public:
@@ -73,8 +73,8 @@ class Changes {
     if (std::find(all_.begin(), all_.end(), change) == all_.end()) all_.push_back(std::move(change));
   }
 
-  // Also with as many chunks as one needs that does not do with those there are, and with twice as many where it takes
-  // them and the one that is set may not. Given times are those of one stage: with more of them it is another model.
+  // If a schedule does not support the current number of chunks, the nearest one that it does is tried; otherwise also
+  // twice as many, if supported. Given times belong to one stage each, so abstract scenarios keep their chunks.
   void schedules() {
     for (const auto& [name, schedule] : schedule::registry()) {
       if (name == scenario_.schedule.name) continue;
@@ -106,7 +106,7 @@ class Changes {
     }
   }
 
-  // What one axis loses another gains: as many GPUs.
+  // Moves a factor of two from one axis to another: the number of GPUs stays the same.
   void degrees() {
     const auto& p = scenario_.parallelism;
     const std::pair<const char*, std::int64_t> axes[] = {
@@ -128,7 +128,7 @@ class Changes {
     const auto& field = scenario::scenario_fields().at(key);
     const auto now = field.get(&scenario_);
     for (const auto& value : fields::others(field, now)) {
-      // Names that mean what another one does ("cpu", "host") are one value.
+      // Different names for the same value ("cpu", "host") count once.
       auto other = scenario_;
       field.set(&other, value);
       const auto meant = field.get(&other);
@@ -156,7 +156,7 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
   const auto& base = *asked.prediction;
   const auto all = changes(base.scenario());
   std::vector<std::optional<Advice>> rows(all.size());
-  std::vector<std::string> digests(all.size());  // of legal ones
+  std::vector<std::string> digests(all.size());  // of legal changes
   std::vector<char> failed(all.size());
   std::mutex telling;
   std::size_t ended = 0;
@@ -177,7 +177,7 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
   });
 
   Advised advised;
-  std::set<std::string> seen{base.summary.digest};  // two ways to say one thing are one
+  std::set<std::string> seen{base.summary.digest};  // changes that result in the same scenario count once
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto& row = rows[i];
     if (failed[i]) {

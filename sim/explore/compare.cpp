@@ -9,10 +9,10 @@
 namespace rehearsal::explore {
 namespace {
 
-// The places of the commas that divide: those outside brackets, braces and quotes. Nothing if one is left open.
+// The positions of separating commas: those outside brackets, braces and quotes. Nothing if one of these is left open.
 std::optional<std::vector<std::size_t>> dividing_commas(std::string_view text) {
   std::vector<std::size_t> commas;
-  std::string open;  // the closers that are waited for
+  std::string open;  // closing characters still expected
   for (std::size_t i = 0; i < text.size(); i++) {
     const char c = text[i];
     const char waits = open.empty() ? '\0' : open.back();
@@ -86,7 +86,7 @@ std::vector<Variant> variants(std::span<const std::string> files, std::span<cons
   all.reserve(count);
   for (std::size_t n = 0; n < count; n++) {
     Variant variant;
-    std::size_t rest = n;  // a number whose digits are the choices, the last key least significant
+    std::size_t rest = n;  // mixed-radix number whose digits are the choices; the last key is least significant
     for (std::size_t i = varies.size(); i-- > 0;) {
       const auto& [key, values] = varies[i];
       variant.set.emplace_back(key, values[rest % values.size()]);

@@ -1,7 +1,7 @@
-// Many variants of scenarios side by side: which ones (the cross product of what varies), and running them all.
+// Compares many variants of scenarios: builds them (the cross product of the varied keys) and predicts all of them.
 //
-// Variants run on several threads; each result lands at the place of its variant, so that nothing depends on the number
-// of threads. A variant that is wrong is a result too: its errors.
+// Variants run on several threads; each result is stored under its variant's index, so the outcome does not depend on
+// the number of threads. A variant with errors is a result too.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -39,12 +39,12 @@ inline constexpr std::size_t kMostVariants = 100'000;
 // for more than kMostVariants.
 std::vector<Variant> variants(std::span<const std::string> files, std::span<const Vary> varies);
 
-// Takes what is wanted from one variant that worked. Called once per variant from any thread, several at a time.
+// Receives the result of a successful variant. Called once per variant from any thread, possibly concurrently.
 using Keep = std::function<void(std::size_t variant, answer::Result prediction)>;
 
-// Predicts every variant, `common` (KEY=VALUE) applied before its own values, on `jobs` threads. Returns for each
-// variant what is wrong with it; empty = it worked and was kept. Anything but a UserError stops the comparison and is
-// thrown: of those met, the one of the first variant.
+// Predicts every variant, with `common` (KEY=VALUE) applied before its own values, on `jobs` threads. Returns the
+// errors of each variant; empty = it succeeded and was passed to `keep`. Any exception other than UserError stops the
+// comparison; of several, the one of the first variant is thrown.
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,
                                              unsigned jobs, const Keep& keep);
 

@@ -18,7 +18,7 @@ std::string and_others(std::string first, std::uint64_t count) {
   return count > 1 ? fmt::format("{} (one of {} alike)", first, count) : first;
 }
 
-// Seconds of arithmetic at the vendor's rate, by precision: in one work.
+// FLOPs of one work, by precision.
 using ByPrecision = std::map<Precision, double>;  // FLOP
 
 ByPrecision operations(const graph::Work& work, const std::vector<ByPrecision>& before) {
@@ -40,7 +40,7 @@ ByPrecision operations(const graph::Work& work, const std::vector<ByPrecision>& 
   return sum;
 }
 
-// A GPU that has no rate of a precision computes in the next wider one that it has.
+// If a GPU has no rate for a precision, the next wider one is used.
 double peak(const cluster::Gpu& gpu, Precision precision) {
   const auto rate = [&](Precision p) {
     const auto found = gpu.peak.find(p);
@@ -94,7 +94,7 @@ std::vector<Limit> limits(const answer::Result& prediction) {
   for (const auto& [place, name] : kPlaces) {
     const auto busiest =
         std::find_if(links.begin(), links.end(), [place = place](const auto& l) { return l.place == place; });
-    if (busiest == links.end()) continue;  // they come busiest first
+    if (busiest == links.end()) continue;  // links are sorted, busiest first
     const double seconds = busiest->busy_share * step;
     if (seconds > 0)
       all.push_back({name, "B", busiest->bytes, busiest->bytes / seconds, seconds, busiest->busy_share,

@@ -18,16 +18,16 @@ using graph::LaneKind;
 using graph::Pass;
 using graph::Way;
 
-// What a piece waits for.
+// The part of the machine that a piece of the path waits for.
 enum class Cause : std::uint8_t {
   kernels,
   nvlink,  // links inside a domain
   nics,
-  fixed,  // of a message: its latency and what posting it costs
+  fixed,  // of a message: its latency and the cost of posting it
   other
 };
 
-// A rank is told by itself where it has so many times what ranks with such a piece have on average; else together.
+// A rank is named on its own if its time is this many times the mean of the ranks with such pieces.
 constexpr double kStandsOut = 2;
 
 struct What {
@@ -39,10 +39,10 @@ struct What {
 };
 struct Amount {
   Time time;
-  double arithmetic = 0, memory = 0;  // s of kernels: matrix products and attention; the rest
+  double arithmetic = 0, memory = 0;  // seconds in kernels: GEMMs and attention; all others
 };
 
-// How the kernels of a work divide, in seconds by their prices.
+// Splits the kernel time of a work into these, by their prices.
 void kernels(const answer::LoweredJob& q, WorkId work, double times, Amount& sum) {
   const auto& what = q.graph.work(work);
   if (const auto* all = std::get_if<graph::Sequence>(&what)) {
@@ -131,7 +131,7 @@ class Path {
       Amount amount;
       std::vector<RankId> ranks;
     };
-    std::map<What, std::pair<Time, std::int64_t>> whole;  // over ranks, and of how many
+    std::map<What, std::pair<Time, std::int64_t>> whole;  // total over ranks, and their number
     for (const auto& [key, amount] : amounts_)
       if (amount.time > Time{}) whole[key.first].first += amount.time, ++whole[key.first].second;
     std::vector<std::pair<What, Told>> all;

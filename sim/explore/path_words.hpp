@@ -1,5 +1,5 @@
-// The critical path in words: what the chain of tasks that decides the end of the step spends its time on, where, and
-// which part of the machine it waits for meanwhile.
+// The critical path in words: the activities on the chain of tasks that determines the end of the step, on which ranks,
+// and the part of the machine that each waits for.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,8 +15,8 @@ struct PathPiece {
   std::string text;  // "computing forward passes on rank 0 (pipeline rank 0) and 127 like it: 71 % in matrix ..."
 };
 
-// Largest first; the shares sum to 1. Pieces of one category and pass on one rank are one, and so are those of
-// ranks of which none stands out. Of a prediction with its timeline.
+// Largest first; the shares sum to 1. Pieces of one category and pass are merged per rank, and over ranks if none of
+// them stands out. Needs a prediction with its timeline.
 std::vector<PathPiece> path_words(const answer::Result& prediction);
 
 }  // namespace rehearsal::explore

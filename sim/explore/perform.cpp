@@ -15,7 +15,8 @@ using backend::Compute;
 
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
                              std::optional<Compute> compute, const std::string& backend) {
-  // Asked for with other framework, much of what own kernels can do is an error: then their answer counts.
+  // For other frameworks, features that only native kernels have are errors: then the native scenario is loaded
+  // instead.
   std::optional<scenario::Scenario> asked;
   try {
     asked = scenario::load(path, sets, backend);
@@ -44,10 +45,11 @@ Performable load_performable(const std::string& path, const std::vector<std::str
           "parameter servers were never tried on GPUs; use --backend loopback or mpi, or --set "
           "data_parallel=all-reduce");
     if (!data.synchronous() && data.performed == 0)
-      throw UserError(fmt::format(
-          "parameter servers with a delay are predicted iteration by iteration, and timed tasks of framework {} are one "
-          "of them; use --compute real, or --set data_parallel.delay=0",
-          scenario.concrete->framework.name));
+      throw UserError(
+          fmt::format("parameter servers with a delay are predicted iteration by iteration, and timed tasks of "
+                      "framework {} are one "
+                      "of them; use --compute real, or --set data_parallel.delay=0",
+                      scenario.concrete->framework.name));
     if (data.performed > 0)
       scenario.warnings.push_back(
           fmt::format("{} iterations that overlap are performed as one, and that is what is called an iteration here",
@@ -55,7 +57,8 @@ Performable load_performable(const std::string& path, const std::vector<std::str
   }
   if (backend == "cuda" && !scenario.parallelism.layouts.empty())
     throw UserError(
-        "stages with layouts of their own send parts of their activations, which was never tried on GPUs; use --backend "
+        "stages with layouts of their own send parts of their activations, which was never tried on GPUs; use "
+        "--backend "
         "loopback or mpi, or leave 'stages' out");
   if (auto& sync = scenario.optimizer_sync; sync.post_validation) {
     if (result.compute == Compute::timed)
@@ -99,7 +102,8 @@ backend::TrainingData learning(const scenario::Scenario& scenario) {
   learning.context = scenario.parallelism.context;
   learning.pieces = scenario.schedule.cut();
   for (const auto& layout : scenario.parallelism.layouts)
-    learning.stages.push_back({layout.data, layout.context}), learning.context = std::max(learning.context, layout.context);
+    learning.stages.push_back({layout.data, layout.context}),
+        learning.context = std::max(learning.context, layout.context);
   if (!learning.stages.empty()) learning.micro_batch *= scenario.parallelism.data;
   learning.balanced = learning.context > 1 && training.balances_context();
   learning.vocabulary = model.family == models::Family::mlp ? 0 : model.vocabulary;
@@ -121,7 +125,7 @@ std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std
 
 namespace {
 
-// What the system calls available, less where a control group has a lower limit; nothing where it does not tell.
+// MemAvailable of the system, or the limit of a control group if lower; nothing if the system does not report it.
 std::optional<Bytes> available_memory() {
   std::optional<std::int64_t> free;
   std::ifstream meminfo("/proc/meminfo");

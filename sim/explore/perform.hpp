@@ -1,5 +1,5 @@
-// Performs a scenario on a real backend: every rank is there, none stands for others, and every iteration is performed
-// from its own start to its own end.
+// Performs a scenario on a real backend: every rank runs, none represents others, and every iteration is timed from its
+// own start to its own end.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace rehearsal::explore {
 
-// Loads a scenario so that it can be performed by `backend`: symmetry off. Without `compute`, what suits the scenario:
-// real for one with a model, timed for one with given times. Real compute needs the kernels of this program: a scenario
-// of other framework is loaded again with them, and its warnings say so.
+// Loads a scenario so that `backend` can perform it: symmetry off. Default of `compute`: real for a scenario with a
+// model, timed for one with given times. Real compute needs native kernels: a scenario of another framework is loaded
+// again with them, and a warning says so.
 //
-// Throws UserError for what cannot be performed yet, by name.
+// Throws UserError that names any unsupported feature.
 struct Performable {
   scenario::Scenario scenario;
   backend::Compute compute = backend::Compute::timed;
@@ -25,21 +25,21 @@ Performable load_performable(const std::string& path, const std::vector<std::str
                              std::optional<backend::Compute> compute, const std::string& backend);
 
 // Real compute needs the memory of all ranks on this machine. Throws MachineError, before anything is allocated, when
-// the predicted peaks are more than what is free: Linux would promise it and kill somebody later.
+// the predicted peaks exceed free memory: Linux would overcommit and kill a process later.
 void require_memory(const answer::Result& prediction);
 
-// What real compute trains on.
+// The training data of real compute.
 backend::TrainingData learning(const scenario::Scenario& scenario);
 
-// Which prices a profile knows from the very shape: one per work; all unknown without a profile.
+// Which prices the profile measured at exactly their shape: one entry per work; all unknown without a profile.
 std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std::span<const graph::Work> works);
 
 struct Performed {
   timeline::Timeline timeline;
   backend::TrainingResult trained;  // real compute
 };
-// `options` without durations and learning, which the lowered knows. Throws MachineError when this machine cannot
-// perform it.
+// `options` without durations and training data, which the lowered job provides. Throws MachineError when this machine
+// cannot perform it.
 Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, backend::RunOptions options);
 
 }  // namespace rehearsal::explore

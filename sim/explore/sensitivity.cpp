@@ -17,8 +17,8 @@ using fields::Field;
 using fields::Value;
 using Kind = Sensitivity::Kind;
 
-// All measured times of collectives are turned as a whole, with the links that they were measured on: by itself none of
-// them says anything of this machine.
+// All measured collective times are scaled together, along with the links that they were measured on: a single one says
+// nothing about this machine.
 constexpr std::string_view kCurves = "cluster.collectives.", kMeasured = "cluster.collectives.time_factor";
 
 std::optional<Kind> kind_of(const Field& field) {
@@ -51,7 +51,7 @@ double number_in(const Value& value) {
   return sum;
 }
 
-// Lists of given times are turned as a whole.
+// Lists of given times are scaled as a whole.
 std::optional<Value> scaled(const Field& field, const Value& value, double factor) {
   const auto* list = std::get_if<std::vector<Value>>(&value);
   if (!list) return number_in(value) == 0 ? std::nullopt : fields::scaled(field.form, value, factor);
@@ -60,7 +60,7 @@ std::optional<Value> scaled(const Field& field, const Value& value, double facto
   return Value(all) == value ? std::nullopt : std::optional(Value(all));
 }
 
-// One value of a list whose values are alike.
+// A single value for a list whose values are equal.
 std::string value_text(const Value& value) {
   const auto* list = std::get_if<std::vector<Value>>(&value);
   if (!list || list->size() < 2 || std::any_of(list->begin(), list->end(), [&](auto& x) { return x != list->front(); }))
@@ -102,7 +102,7 @@ class Turning {
 
   const std::vector<Knob>& all() const { return knobs_; }
 
-  // Nothing where the number cannot be turned so far, or --set does not reach it.
+  // Nothing if the number cannot be changed this far, or --set does not reach it.
   std::optional<Turn> turn(const Knob& knob, double factor) const {
     const auto to = scaled(*knob.field, knob.value, factor);
     if (!to) return std::nullopt;
@@ -116,7 +116,7 @@ class Turning {
     }
   }
 
-  // Other resources that go with this one where the file does not say them.
+  // Other resources that change with this one because the file does not give them.
   std::vector<std::string> followers(const Knob& knob, const std::string& set) const {
     std::vector<std::string> keys;
     const auto other = asked_.with({set});
@@ -125,7 +125,7 @@ class Turning {
     return keys;
   }
 
-  // All resources slower at once, each by so much.
+  // The iteration with all resources slower by this factor.
   std::optional<Time> together(double factor) const {
     auto other = base_.scenario();
     for (const auto& knob : knobs_) {
@@ -155,7 +155,7 @@ class Turning {
 
 double slope(Time slow, Time fast, double ratio) { return std::log(slow / fast) / std::log(ratio); }
 
-// Nothing where the number moves nothing.
+// Nothing if the number has no effect.
 std::optional<Sensitivity> sensitivity(const Turning& turning, const Knob& knob, const answer::Result& base) {
   const Time now = base.summary.iteration;
   const auto up = turning.turn(knob, 1 + kTenth), down = turning.turn(knob, 1 / (1 + kTenth));

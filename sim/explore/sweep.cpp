@@ -16,11 +16,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr double kBatchSeconds = 1;      // that a batch should take
-constexpr std::size_t kLookedAt = 4096;  // points in one transaction that only claims
+constexpr double kBatchSeconds = 1;      // target duration of a batch
+constexpr std::size_t kLookedAt = 4096;  // most points of a transaction that only claims
 constexpr auto kPause = 50ms, kLongestPause = 500ms;
 
-// What the threads of one process share: what is left, and whether somebody has failed.
+// State shared by the threads of a process: the points that are left, and whether a thread has failed.
 class Sweep {
  public:
   Sweep(store::Store& store, std::span<const store::Point> points, const SweepOptions& options, const Compute& compute,
@@ -44,7 +44,7 @@ class Sweep {
       if (stop.stop_requested()) return;
       try {
         store_.beat();
-      } catch (const std::exception&) {  // the next commit meets the same trouble and tells of it
+      } catch (const std::exception&) {  // the next commit meets the same problem and reports it
       }
     }
   }
@@ -75,7 +75,7 @@ class Sweep {
     }
   }
 
-  // Nothing: all is done, or somebody has failed. An empty list: others hold what is left.
+  // Nothing: all points are done, or a thread has failed. An empty list: other processes hold the remaining points.
   std::optional<std::vector<store::Claims::Ours>> claim(std::size_t size) {
     const std::scoped_lock lock(mutex_);
     while (!failed_) {
@@ -84,7 +84,7 @@ class Sweep {
       if (again) left_.swap(taken_);
       auto claims = look(size);
       if (!claims.ours.empty()) return std::move(claims.ours);
-      if (again && !taken_.empty()) return claims.ours;  // not before others had time for theirs
+      if (again && !taken_.empty()) return claims.ours;  // give other processes time for their points first
     }
     return std::nullopt;
   }
@@ -114,7 +114,7 @@ class Sweep {
         else
           right.push_back(points_[index]);
         const std::scoped_lock lock(mutex_);
-        if (failed_) break;  // the rest is free again when the store is closed
+        if (failed_) break;  // closing the store releases the remaining claims
         watch_(state_);
       }
     } catch (...) {
@@ -134,7 +134,7 @@ class Sweep {
   const Watch& watch_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::size_t> left_, taken_;  // taken: others had them when we looked
+  std::deque<std::size_t> left_, taken_;  // taken: were claimed by other processes
   SweepState state_;
   bool failed_ = false;
 };

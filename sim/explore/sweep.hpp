@@ -1,8 +1,8 @@
-// Filling a store (store/store.hpp) with the rows of many points, on several threads, beside whoever else does.
+// Fills a store (store/store.hpp) with the rows of many points, on several threads and alongside other processes.
 //
-// A thread claims a batch, computes it and writes it in one transaction. Batches hold as many points as take about a
-// second, at most as many as asked for: what is lost by the end of a process is small, and nobody waits long for the
-// last batch of another. It returns when every point has been finished, by whomever.
+// A thread claims a batch of points, computes it and writes it in one transaction. A batch takes about a second and has
+// at most `batch` points, so a killed process loses little and others do not wait long for its last batch. Returns when
+// every point has been finished, by any process.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -16,20 +16,20 @@ namespace rehearsal::explore {
 
 struct SweepOptions {
   unsigned jobs = 1;
-  std::size_t batch = 64;  // points of one transaction, at most
+  std::size_t batch = 64;  // maximum points per transaction
 };
 
-// The row of a point; nothing where the one that is there already is right, whose digest is `held`. Called from any
-// thread, several at a time.
+// The row of a point; nothing if the stored one, with digest `held`, is still right. Called from any thread, possibly
+// concurrently.
 using Compute = std::function<std::optional<store::Row>(std::size_t point, const std::string& held)>;
 
 struct SweepState {
   std::size_t computed = 0, kept = 0;  // points, by this process
 };
-// Called now and then, from one thread at a time.
+// Called from time to time, from one thread at a time.
 using Watch = std::function<void(const SweepState&)>;
 
-// Throws what the store and `compute` throw; what was computed before is written, where that is still possible.
+// Throws what the store and `compute` throw; rows computed before are written if still possible.
 SweepState sweep(store::Store& store, std::span<const store::Point> points, const SweepOptions& options,
                  const Compute& compute, const Watch& watch);
 

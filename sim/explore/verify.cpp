@@ -14,7 +14,7 @@
 namespace rehearsal::explore {
 namespace {
 
-// A quotient that is not a number must not pass as small.
+// NaN must not pass as small.
 double relative(double difference, double scale) {
   if (difference == 0) return 0;
   const double quotient = std::abs(difference) / scale;
@@ -26,7 +26,7 @@ std::string name_of(const backend::TrainedTensor& tensor) {
   return is_of_layer(tensor.kind) ? fmt::format("layer {} {}", tensor.layer, kind) : kind;
 }
 
-// `smallest`: mean element that a tensor of the reference has at least.
+// `smallest`: lower bound of the mean element size assumed for a reference tensor.
 double difference(std::span<const float> values, std::span<const float> reference, double smallest) {
   double off = 0, norm = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -49,7 +49,7 @@ double largest_difference(const std::vector<double>& values, const std::vector<d
 
 namespace {
 
-// One micro-batch after the other through all stages, forward and back.
+// One micro-batch after another through all stages, forward and backward.
 schedule::Order one_by_one(const schedule::Problem& problem, std::uint32_t) {
   const auto stages = static_cast<std::uint16_t>(problem.stages());
   for (std::uint32_t m = 0; m < problem.microbatches; ++m) {
@@ -66,7 +66,7 @@ schedule::Imported serial_with_old_weights(schedule::Updates updates, std::uint3
                      .max_chunks = schedule::kMaxStages,
                      .order = one_by_one,
                      .updates = updates};
-  // A stage has p-1-s forwards ahead of its first backward, and updates once per backward.
+  // A stage runs p-1-s forwards before its first backward, and updates once per backward.
   result.schedule.weight_version = [=](std::uint32_t stage, std::uint32_t m) {
     const std::uint32_t ahead = std::min(stages - 1 - stage, microbatches);
     return m > ahead ? m - ahead : 0u;
@@ -83,7 +83,7 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   const bool delayed = scenario.concrete->training.offload.delayed_update;
   const auto updates = delayed ? schedule::Updates::late : scenario.schedule.schedule().updates;
   serial.parallelism = {};
-  // What is late with servers is so on one rank, in graphs of as many iterations.
+  // The staleness of parameter servers is kept on one rank, with the same number of iterations per graph.
   serial.data_parallel = {};
   if (scenario.data_parallel.served())
     serial.data_parallel.delay = scenario.data_parallel.delay,
@@ -96,15 +96,15 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   c.training.recompute = models::Recompute::none;
   c.training.offload = {}, c.training.partition_activations = models::CutCheckpoints::none;
   if (c.training.updates_at_once()) {
-    // Steps of plain SGD, which may add up micro-batches, if nothing is clipped; below fp32 SGD keeps a master copy,
-    // which LOMO has none of. Else itself, with one micro-batch.
+    // If nothing is clipped, LOMO equals plain SGD, which may accumulate micro-batches. Below fp32 SGD would keep a
+    // master copy, which LOMO has not. In all other cases the optimizer stays and there is one micro-batch.
     const bool lomo = c.training.optimizer == models::OptimizerKind::lomo;
     if (lomo && c.training.precision == Precision::fp32 && !c.training.norms_first())
       c.training.optimizer = models::OptimizerKind::sgd;
     else
       serial.batch.micro = serial.batch.global, serial.microbatches = 1;
   }
-  // Slots are those of one micro-batch, and a larger one has room for other rows.
+  // Capacity slots are per micro-batch, so a larger micro-batch drops other rows.
   if (c.model.is_moe() && c.experts.capacity && serial.batch.micro != scenario.batch.micro)
     throw UserError(
         "optimizer lomo below fp32 is compared with one rank that takes the whole batch at once, where 'capacity' "
@@ -138,8 +138,8 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
 
 namespace {
 
-// In bf16 layouts differ by up to 4e-3 (SGD), 1.6e-2 (LOMO, which rounds every step into the weights) and 9e-2 (AdamW,
-// biases, whose gradients nearly vanish).
+// In bf16 different layouts differ by up to 4e-3 (SGD), 1.6e-2 (LOMO, which rounds every step into the weights) and
+// 9e-2 (AdamW, biases, whose gradients nearly vanish).
 double weight_tolerance(models::OptimizerKind optimizer, Precision precision) {
   if (precision == Precision::fp32) return Limits{}.weights;
   const bool rounds = optimizer == models::OptimizerKind::lomo || optimizer == models::OptimizerKind::adalomo;
@@ -181,8 +181,8 @@ backend::RunOptions serial_options(backend::RunOptions options, const scenario::
 
 namespace {
 
-// An error d of gradients moves a step by no more than d times its response where s = sqrt(vhat) is above 2 d, up to
-// s / (s - d) <= 2; below, by no more than two steps of full length, and the response is at least 1/2d of one: 4 times.
+// A gradient error d moves a step by at most d times its response if s = sqrt(vhat) is above 2 d, times up to
+// s / (s - d) <= 2; otherwise by at most two full steps, while the response is at least 1/2d of one: 4 times.
 constexpr double kAnswers = 4;
 // The largest of a tensor's rounding errors over the root of their mean square: 4.9 for a million normal ones (Cramer,
 // Mathematical Methods of Statistics, 28.6), and tensors whose rows have unequal gradients have unequal errors. Errors
@@ -195,7 +195,7 @@ double mean_square(std::span<const float> values) {
   return values.empty() ? 0 : squares / double(values.size());
 }
 
-// What an average tensor gathered counts, as the root of its mean square, times kSmallestGathered.
+// kSmallestGathered times the accumulated gradient of an average tensor (root mean square).
 double smallest_gathered(const backend::TrainingResult& reference) {
   double squares = 0, elements = 0;
   for (const auto& tensor : reference.tensors) {
@@ -205,15 +205,16 @@ double smallest_gathered(const backend::TrainingResult& reference) {
   return elements > 0 ? kSmallestGathered * std::sqrt(squares / elements) : 0;
 }
 
-// Of single numbers, what the rounding of the reference is worth; 0 where nobody trained it in fp32.
+// For single numbers, the rounding error of the reference; 0 if no fp32 reference was trained.
 double rounding_of_numbers(const std::vector<double>& reference, const std::vector<double>* wide) {
   return wide && wide->size() == reference.size() ? kRoundingOfNumbers * largest_difference(reference, *wide) : 0;
 }
 
-// Of one tensor, by its number.
+// The rounding error of a tensor, by its index.
 class Rounding {
  public:
-  Rounding(const backend::TrainingResult& reference, const backend::TrainingResult* wide) : reference_(reference), wide_(wide) {
+  Rounding(const backend::TrainingResult& reference, const backend::TrainingResult* wide)
+      : reference_(reference), wide_(wide) {
     if (wide_ && wide_->tensors.size() != reference_.tensors.size()) wide_ = nullptr;
   }
   double of_weights(std::size_t i, double smallest) const {
@@ -223,7 +224,7 @@ class Rounding {
     if (!wide_) return 0;
     const auto& narrow = reference_.tensors[i];
     auto gathered = wide_->tensors[i].gathered;
-    // Without moments the way that the parameters went, from where both began.
+    // Without moments, the distance that the parameters moved from their common start.
     const auto& values = wide_->tensors[i].values;
     for (std::size_t e = 0; gathered.size() < values.size() && e < narrow.master.size(); ++e)
       gathered.push_back(narrow.master[e] + narrow.gathered[e] - values[e]);
@@ -238,17 +239,17 @@ class Rounding {
   const backend::TrainingResult* wide_;
 };
 
-void compare_gathered(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits,
-                      answer::Verification& v) {
+void compare_gathered(const backend::TrainingResult& trained, const backend::TrainingResult& reference,
+                      const Limits& limits, answer::Verification& v) {
   const bool narrow = limits.precision != Precision::fp32;
   const double smallest = smallest_gathered(reference);
   const Rounding rounding(reference, limits.wide);
   std::string worst;
-  double worst_difference = 0, allowed = limits.gradients;  // of the tensor that is furthest beyond what it may be
+  double worst_difference = 0, allowed = limits.gradients;  // of the tensor that exceeds its limit most
   for (std::size_t i = 0; i < trained.tensors.size(); ++i) {
     const auto& tensor = trained.tensors[i];
     const auto& other = reference.tensors[i];
-    // Below fp32 without a master copy it is what rounding left of it, which says no more than the weights.
+    // Below fp32 without a master copy it is rounded into the weights and says no more than they do.
     if (other.gathered.empty() || (narrow && other.master.empty())) continue;
     const double d = tensor.gathered.size() == other.gathered.size()
                          ? difference(tensor.gathered, other.gathered, smallest)
@@ -263,7 +264,7 @@ void compare_gathered(const backend::TrainingResult& trained, const backend::Tra
                     worst_difference, allowed));
 }
 
-// How far each element of a weight may be off because its gradients are: nothing where nobody noted how it responds.
+// How far each element of a weight may be off because of its gradients; empty if no responses were recorded.
 std::vector<double> explained(const backend::TrainedTensor& tensor, const backend::TrainedTensor& reference,
                               const Limits& limits, std::size_t steps, answer::Verification& v) {
   std::vector<double> off;
@@ -271,7 +272,7 @@ std::vector<double> explained(const backend::TrainedTensor& tensor, const backen
   std::vector<float> apart(tensor.gathered.size());
   std::transform(tensor.gathered.begin(), tensor.gathered.end(), reference.gathered.begin(), apart.begin(),
                  std::minus<float>());
-  // Of a gradient that is the same at every step the first moment holds 1 - beta1^steps.
+  // With the same gradient at every step, the first moment holds 1 - beta1^steps of it.
   const backend::TrainingData adamw;
   const double error = kPeak * std::sqrt(mean_square(apart)) / (1 - std::pow(double(adamw.beta1), double(steps)));
   // The longest step is rate (1 - beta1) / sqrt(1 - beta2) (Kingma and Ba, arXiv 1412.6980, section 2.1).
@@ -284,7 +285,7 @@ std::vector<double> explained(const backend::TrainedTensor& tensor, const backen
   return off;
 }
 
-// Without the elements of a vector that may have gone the other way.
+// Excludes the elements of a vector that may have moved in the opposite direction.
 void leave_out(std::vector<float>& values, const std::vector<float>& reference) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -300,8 +301,8 @@ bool is_vector(TensorKind kind) {
   return tensor.ends_with("_bias") || tensor.ends_with("_gain");
 }
 
-void compare_weights(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits,
-                     answer::Verification& v) {
+void compare_weights(const backend::TrainingResult& trained, const backend::TrainingResult& reference,
+                     const Limits& limits, answer::Verification& v) {
   const bool narrow = limits.precision != Precision::fp32;
   const double smallest = narrow ? kNarrowSmallestWeight : kSmallestWeight;
   const Rounding rounding(reference, limits.wide);
@@ -322,7 +323,7 @@ void compare_weights(const backend::TrainingResult& trained, const backend::Trai
     if (limits.optimizer == models::OptimizerKind::adalomo && is_vector(tensor.kind)) leave_out(rest, other.values);
     const double d = difference(tensor.values, other.values, smallest);
     double left = difference(rest, other.values, smallest);
-    // Where rounding is worth more than the limit, as a share of that.
+    // If rounding exceeds the limit, relative to it.
     if (left > limits.weights) left /= std::max(1., rounding.of_weights(i, smallest) / limits.weights);
     if (v.worst_tensor.empty() || d > v.max_relative_difference)
       v.max_relative_difference = d, v.worst_tensor = name_of(tensor);
@@ -331,7 +332,7 @@ void compare_weights(const backend::TrainingResult& trained, const backend::Trai
   }
 }
 
-// Steps of the reference that are one of what was performed: losses, and squares of gradients, add up there.
+// Merges `each` reference steps into one step of the performed run: adds losses and squared gradient norms.
 void add_up(answer::Verification& v, std::size_t each) {
   std::vector<double> losses, norms;
   for (std::size_t i = 0; i < v.reference_loss.size(); ++i) {
@@ -344,12 +345,13 @@ void add_up(answer::Verification& v, std::size_t each) {
 
 }  // namespace
 
-answer::Verification verify(const backend::TrainingResult& trained, const backend::TrainingResult& reference, const Limits& limits) {
+answer::Verification verify(const backend::TrainingResult& trained, const backend::TrainingResult& reference,
+                            const Limits& limits) {
   answer::Verification v;
   v.steps = static_cast<int>(trained.loss.size());
   v.loss = trained.loss, v.reference_loss = reference.loss;
   v.gradient_norm = trained.gradient_norm, v.reference_gradient_norm = reference.gradient_norm;
-  // An update looks at its gradients in the step after theirs.
+  // Pending updates check their gradients one step later.
   for (int i = 0; i < limits.pending && !v.loss.empty(); ++i)
     v.loss.pop_back(), v.gradient_norm.erase(v.gradient_norm.begin());
   if (const auto each = reference.loss.size() / std::max<std::size_t>(1, v.loss.size()); each > 1) add_up(v, each);
@@ -385,7 +387,7 @@ answer::Verification verify(const backend::TrainingResult& trained, const backen
   if (same_tensors) {
     for (const auto& tensor : trained.tensors) {
       v.replica_difference = std::max(v.replica_difference, double(tensor.replica_difference));
-      // Sums are made in the same order on all members of a group, so replicas stay equal to the last bit.
+      // All members of a group sum in the same order, so replicas stay bitwise equal.
       require(tensor.replica_difference == 0,
               fmt::format("replicas of {} differ by {:.2g}", name_of(tensor), double(tensor.replica_difference)));
     }

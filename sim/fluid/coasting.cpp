@@ -5,7 +5,7 @@
 
 namespace rehearsal::fluid {
 
-// Coasts from the phase that begins now to the end of the last flow, if nobody is in the way.
+// Coasts from the phase that begins now to the end of the last flow, if no other run interferes.
 bool Flows::coast(std::uint32_t id) {
   Run& run = runs_[id];
   const Profile& profile = profile_of(run);
@@ -36,7 +36,8 @@ void Flows::end_coast(std::uint32_t id) {
 // Gives the claims back and accounts for the phases before `until`.
 void Flows::stop_coasting(Run& run, Profile::Position until) {
   const Profile& profile = profile_of(run);
-  claims_.release(profile, run.claims, [&](std::uint32_t other) -> Reservations::Places& { return runs_[other].claims; });
+  claims_.release(profile, run.claims,
+                  [&](std::uint32_t other) -> Reservations::Places& { return runs_[other].claims; });
   run.coasts = false;
   if (profile.crowds_itself())
     for (Profile::Position at = run.at; at.step <= until.step; at = {at.step + 1, 0}) {
@@ -54,7 +55,7 @@ void Flows::wake_crowded() {
     const auto& coasters = claims_.coasters(resource);
     for (std::size_t i = coasters.size(); i-- > 0 && claims_.crowded(resource, sharing_);) {
       const std::uint32_t run = coasters[i].run;
-      // One that ends in this instant takes nothing any more.
+      // A run that ends in this instant no longer takes anything.
       if (runs_[run].origin + profile_of(runs_[run]).moved() > now_) wake(run);
     }
   }

@@ -7,7 +7,7 @@
 
 namespace rehearsal::fluid {
 
-// Profiles are moved when more are registered, never copied: what is attached keeps spans of their uses.
+// Profiles are moved when more are registered, never copied: attached demands keep spans of their uses.
 static_assert(std::is_nothrow_move_constructible_v<Profile>);
 
 Flows::Flows(std::span<const Wide> capacities, Method method)
@@ -110,7 +110,7 @@ bool Flows::begin_phase(std::uint32_t id) {
 
 void Flows::attach(std::uint32_t run, std::uint32_t flow, const Running& state) {
   const Profile::Moving& moving = profile_of(runs_[run]).step(runs_[run].at).flows[flow];
-  // One that has moved already has a rate of its own.
+  // A flow that has moved already has a rate of its own.
   const std::uint32_t heir = state.since == now_ ? sharing_.take_over(moving.rate, moving.uses) : kNobody;
   const std::uint32_t id = heir != kNobody ? heir : sharing_.attach(moving.rate, moving.uses);
   ++counts_.attached;
@@ -149,7 +149,7 @@ void Flows::settle_shares() {
     Running& s = strands_[id];
     const Rate rate = sharing_.rate(id);
     const std::uint32_t bottleneck = sharing_.bottleneck(id);
-    if (s.rate == rate && s.bottleneck == bottleneck) continue;  // one that coasted had it already
+    if (s.rate == rate && s.bottleneck == bottleneck) continue;  // a run that coasted had it already
     settle(s, sharing_.full_speed(id), now_);
     s.bottleneck = bottleneck;
     if (s.rate == rate) continue;
@@ -159,7 +159,7 @@ void Flows::settle_shares() {
   }
 }
 
-// Brings what is left up to a time, and charges what was lost until then to the resource that stopped the flow.
+// Updates the remaining work to a time, and charges the time lost until then to the resource that stopped the flow.
 void Flows::settle(Running& s, Rate full_speed, Time time) {
   const Time dt = time - s.since;
   if (s.bottleneck != kNobody) accounts_[s.bottleneck].slowed += lost(s.rate, full_speed, dt);
@@ -216,7 +216,7 @@ void Flows::finish(std::uint32_t id) {
   --under_way_;
 }
 
-// What a run carries is known beforehand, so runs are only counted.
+// What a run carries is known beforehand, so only runs are counted.
 std::vector<Usage> Flows::usage() const {
   std::vector<Usage> all(accounts_.size());
   std::vector<Wide> held;

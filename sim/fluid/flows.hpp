@@ -1,14 +1,14 @@
-// The clock of what is shared: runs of profiles go through their phases, each flow at the rate that its share of the
-// resources allows, and timers ring. Whoever uses this asks for the next instant and starts what then can start.
+// The clock for shared resources: runs of profiles go through their phases, each flow at the rate that its share of the
+// resources allows, and timers fire. The caller asks for the next instant and starts what can start then.
 //
 //   Flows flows(capacities);
 //   const auto kernel = flows.profile({{.flows = {{.moving = ..., .rate = ..., .uses = {...}}}, .trailing = ...}});
 //   flows.start(tag, kernel);
 //   while (!flows.empty()) { const Time now = flows.pop_instant(events); ... }
 //
-// Work that is left is exact and an end is rounded up to a whole picosecond, so it does not matter how often a flow
-// is brought up to date, whether phases are taken one by one or a run coasts through them (claims.hpp), or in which
-// order runs of an instant were started: times are equal to the picosecond.
+// Remaining work is exact and an end is rounded up to a whole picosecond, so it does not matter how often a flow is
+// updated, whether phases are evaluated one by one or a run coasts through them (reservations.hpp), or in which order
+// runs of an instant were started: times are equal to the picosecond.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,14 +17,14 @@
 #include "base/radix_heap.hpp"
 #include "base/units.hpp"
 #include "base/wide.hpp"
-#include "fluid/reservations.hpp"
 #include "fluid/profile.hpp"
+#include "fluid/reservations.hpp"
 #include "fluid/sharing.hpp"
 
 namespace rehearsal::fluid {
 
 struct Event {
-  // moved: the last flow of the last phase has ended. ended: and what trails it is over. Where nothing trails, both
+  // moved: the last flow of the last phase has ended. ended: its trailing time is over too. Without trailing time both
   // come in one instant.
   enum class Kind : std::uint8_t { moved, ended, timer };
   std::uint64_t tag = 0;
@@ -32,7 +32,7 @@ struct Event {
   friend auto operator<=>(const Event&, const Event&) = default;
 };
 
-// What became of a resource, by runs that have ended.
+// The use of a resource by runs that have ended.
 struct Usage {
   // Contention: for each flow that stopped rising at this resource, the time that it lost against full speed.
   Time slowed;
@@ -43,10 +43,10 @@ struct Usage {
 
 class Flows {
  public:
-  // Ways to do the same more slowly, to test and to measure against.
+  // Slower methods with the same result, for tests and for comparison.
   struct Method {
-    bool coast = true;   // no events within runs that nobody gets in the way of
-    bool whole = false;  // after every change, all rates anew
+    bool coast = true;   // no events within undisturbed runs
+    bool whole = false;  // recompute all rates after every change
   };
 
   explicit Flows(std::span<const Wide> capacities) : Flows(capacities, Method{}) {}
@@ -54,7 +54,7 @@ class Flows {
 
   // Registers what a task does; to be started as often as wanted. Resources are numbered as the capacities were.
   std::uint32_t profile(const std::vector<Phase>& phases);
-  // What a run of it takes while nobody else runs, its own flows' sharing included.
+  // The time of a run while no other one is active, contention among its own flows included.
   Time alone(std::uint32_t profile) const { return profiles_[profile].length(); }
 
   Time now() const { return now_; }
@@ -66,7 +66,7 @@ class Flows {
   // Neither runs nor timers are left.
   bool empty() const { return under_way_ == 0; }
   // Goes to the next instant at which something happens and says what, sorted by tag. What is started then may make
-  // the same instant come again. No event: what is left stands still for good, because of what is held.
+  // the same instant come again. No event: the remaining runs are blocked for good, by what is held.
   Time pop_instant(std::vector<Event>& events);
 
   std::vector<Usage> usage() const;  // of every resource
@@ -109,7 +109,7 @@ class Flows {
     std::uint32_t running = 0;  // flows
     bool coasts = false;
     Time origin;              // while it coasts: when it would have started had it always been alone
-    std::size_t blocked = 0;  // what spoke against coasting the last time
+    std::size_t blocked = 0;  // the need that prevented coasting the last time
     Reservations::Places claims;
   };
 

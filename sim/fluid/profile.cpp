@@ -121,7 +121,7 @@ Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
   std::stable_sort(needs_.begin(), needs_.end(), [](const Need& a, const Need& b) { return a.last > b.last; });
 }
 
-// When its flows end if nobody else is there. They may be in each other's way, so this is a small simulation, on the
+// When its flows end without other runs. They may contend with each other, so this is a small simulation, on the
 // resources that the phase uses; most phases fit and need none.
 void Profile::run_alone(Step& phase, const Sharing& sharing) {
   std::map<std::uint32_t, Wide> asked;

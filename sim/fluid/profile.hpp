@@ -21,16 +21,16 @@ struct Flow {
 struct Phase {
   std::vector<Flow> flows;
   Time trailing;
-  std::uint32_t count = 1;  // so many in a row
+  std::uint32_t count = 1;  // repetitions in a row
 };
 
-// Phases made ready to run: uses flat, and what happens while nobody else takes part worked out beforehand.
+// Phases prepared to run: uses in flat arrays, and the undisturbed run computed beforehand.
 class Profile {
  public:
   // `sharing` is asked for capacities only.
   Profile(const std::vector<Phase>& phases, const Sharing& sharing);
 
-  // While its share is the same. Rates change within a phase only where flows of one phase are in each other's way.
+  // A span of constant rate. Rates change within a phase only if flows of that phase contend with each other.
   struct Piece {
     Time from;  // of the phase
     Rate rate;

@@ -7,7 +7,8 @@ bool Reservations::fits(const Profile::Need& need, const Sharing& sharing) const
   return others == 0 || others + need.most <= sharing.capacity(need.resource);
 }
 
-bool Reservations::fits(const Profile& profile, std::uint32_t step, const Sharing& sharing, std::size_t& blocked) const {
+bool Reservations::fits(const Profile& profile, std::uint32_t step, const Sharing& sharing,
+                        std::size_t& blocked) const {
   const std::vector<Profile::Need>& needs = profile.needs();
   const std::size_t remaining = profile.remaining(step);
   if (blocked < remaining && !fits(needs[blocked], sharing)) return false;

@@ -1,7 +1,7 @@
-// Runs that nobody gets in the way of need no events within them: they coast. A claim says what a coasting run may ask
-// of a resource at any time until its end. As long as the claims and what is attached fit together, the resource is
-// slack, whatever phase each of them is in, so all go at full speed. A run that is alone on a resource fits too,
-// even where its own flows are in each other's way: that is part of what it takes alone.
+// Undisturbed runs need no events within them: they coast. A claim is the most that a coasting run may ask of a
+// resource at any time until its end. As long as the claims and the attached demands fit together, the resource is
+// slack, whatever phase each run is in, so all go at full speed. A run that is alone on a resource fits too, even if
+// its own flows contend: that is part of its time alone.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -21,10 +21,10 @@ class Reservations {
   // The places of a run's claims, kept by the run.
   using Places = std::vector<std::uint32_t>;
 
-  // Whether a run of the profile could coast from a step on. `blocked` is the need that spoke against it last time.
+  // Whether a run of the profile could coast from a step on. `blocked`: the need that prevented it last time.
   bool fits(const Profile& profile, std::uint32_t step, const Sharing& sharing, std::size_t& blocked) const;
   void claim(std::uint32_t run, const Profile& profile, std::uint32_t step, Places& places);
-  // `places_of(run)` finds the places of other runs, which change when a claim before theirs goes.
+  // `places_of(run)`: the places of another run, whose claim moves into the place of the removed one.
   template <class PlacesOf>
   void release(const Profile& profile, Places& places, PlacesOf places_of) {
     for (std::size_t n = 0; n < places.size(); ++n) {
@@ -38,7 +38,7 @@ class Reservations {
   }
 
   const std::vector<Coaster>& coasters(std::uint32_t resource) const { return resources_[resource].coasters; }
-  // Reservations and what is attached do not fit together any more.
+  // Claims and attached demands no longer fit together.
   bool crowded(std::uint32_t resource, const Sharing& sharing) const {
     const Resource& r = resources_[resource];
     if (r.coasters.empty() || (r.coasters.size() == 1 && sharing.asked(resource) == 0)) return false;

@@ -1,9 +1,9 @@
-// Filling in rounds, but only where something changed. Why that gives what filling from zero gives:
+// Filling in rounds, but only where something changed. Why that gives the same as filling from zero:
 // `sim/design/sharing.md`. In short: below the lowest level that a change can reach, both fillings go through the same
-// rounds. So rounds are taken in rising order over the resources that changed (`active`), and demands elsewhere take
-// part as if they would stop where they stopped last time. When a demand stops lower than last time, what it leaves to
-// its other resources can raise those whom they had stopped: they open. When it may rise, its other resources become
-// active, for they may now be full earlier. Nobody who has stopped is touched again.
+// rounds. So rounds are taken in rising order over the resources that changed (`active`), and other demands take part
+// as if they would stop where they stopped last time. When a demand stops lower than last time, the capacity that it
+// leaves on its other resources can raise the demands that those had stopped: they open. When it may rise, its other
+// resources become active, for they may now be full earlier. No stopped demand is touched again.
 #include "fluid/sharing.hpp"
 
 #include <algorithm>
@@ -152,7 +152,7 @@ std::span<const std::uint32_t> Sharing::solve() {
   return changed_;
 }
 
-// What was attached and detached since the last solve becomes open demands and active resources.
+// Attached and detached demands since the last solve become open demands and active resources.
 void Sharing::take_in_changes() {
   // Whether a resource is tight, and who rises, must be known before any is made active.
   for (const std::uint32_t demand : fresh_)
@@ -206,7 +206,7 @@ void Sharing::open(std::uint32_t demand) {
   }
 }
 
-// Part of the resource has become free: whom it had stopped may rise. One that was not full had stopped nobody.
+// Part of the resource has become free: demands that it had stopped may rise. One that was not full had stopped none.
 void Sharing::release(std::uint32_t r) {
   const Resource& resource = resources_[r];
   if (resource.level == kNever) return;
@@ -289,7 +289,7 @@ Rate Sharing::lowest_round() {
 void Sharing::stop(std::uint32_t demand, Rate rate, std::uint32_t by) {
   Demand& d = demands_[demand];
   const Rate before = d.rate;
-  // One that keeps its rate keeps the resource that stopped it too, which is as full as it was.
+  // A demand that keeps its rate keeps the resource that stopped it too, which is as full as it was.
   if (state(d) == State::keeps && rate == before) by = std::min(by, d.bottleneck);
   if (rate == d.full_speed) by = kNobody;
   set_state(d, State::stopped);

@@ -1,4 +1,4 @@
-// Who gets how much of what is shared right now: weighted max-min fair rates in integers. Knows no time.
+// The rates of demands on shared resources at one instant: weighted max-min fair, in integers. Independent of time.
 //
 // A demand that runs at rate x takes weight * x of each resource that it uses, beside what it holds outright. All rates
 // rise together from zero; a rate stops at the demand's own full speed, or when a resource that it uses is full. Rates
@@ -7,7 +7,7 @@
 // Rates are whole multiples of 2^-12 units/s, everything else is whole, and the arithmetic is exact:
 //   level of a resource = floor((capacity - held - sum of weight * rate of the stopped) / sum of weight of the rising)
 // Filling goes in rounds: all resources that stand at the lowest level when a round begins are full in that round.
-// A resource on which everybody fits at full speed is slack: it limits nobody. The rates are a function of the set of
+// A resource on which all demands fit at full speed is slack: it limits none. The rates are a function of the set of
 // demands alone, whatever came first and however the ids are dealt.
 //
 // Bounds: capacity, hold and weight * full speed are below 2^80 units/s, hence 2^92 here, and 2^35 demands fit into 127
@@ -40,12 +40,12 @@ class Sharing {
 
   // One use per resource at most; they are there until the solve after `detach`. The rate is 0 until the next solve.
   std::uint32_t attach(Rate full_speed, std::span<const Use> uses);
-  // The demand that left since the last solve and was just like this one, which takes its place, rate and number: so a
-  // step of a collective that follows another changes nothing for anybody. kNobody where there is none.
+  // Reuses an equal demand that left since the last solve, with its place, rate and number: so consecutive steps of a
+  // collective change nothing for others. kNobody if there is none.
   std::uint32_t take_over(Rate full_speed, std::span<const Use> uses);
   void detach(std::uint32_t demand);
 
-  // Gives everybody their rate. Returns the demands whose rate or bottleneck is another than before, in any order.
+  // Computes all rates. Returns the demands whose rate or bottleneck has changed, in any order.
   std::span<const std::uint32_t> solve();
 
   Rate full_speed(std::uint32_t demand) const { return demands_[demand].full_speed; }
@@ -56,7 +56,7 @@ class Sharing {
 
   std::size_t resources() const { return resources_.size(); }
   Wide capacity(std::uint32_t resource) const { return resources_[resource].capacity; }  // 2^-12 units/s, like `asked`
-  // What all attached would take at full speed, holds included.
+  // What all attached demands would take at full speed, holds included.
   Wide asked(std::uint32_t resource) const { return resources_[resource].asked; }
 
   struct Counts {
@@ -65,7 +65,7 @@ class Sharing {
   const Counts& counts() const { return counts_; }
 
  private:
-  static constexpr Rate kNever = INT64_MAX;  // level of a resource that limits nobody
+  static constexpr Rate kNever = INT64_MAX;  // level of a resource that is no limit
 
   // Where a demand stands during a solve. `keeps` its rate of the last solve unless something lower stops it;
   // `open`: what stopped it has changed, so it may also rise; `stopped`: has its new rate.
@@ -89,7 +89,7 @@ class Sharing {
     std::vector<Member> members;
     Rate level = kNever;  // at which it was full in the last solve
     bool tight = false, touched = false, released = false;
-    std::uint32_t leaving = kNobody;  // the last to leave of those who name this resource first
+    std::uint32_t leaving = kNobody;  // the last leaving demand of those that name this resource first
     // Of one solve:
     std::uint64_t active = 0;  // the solve in which the rest is valid
     bool full = false;

@@ -19,7 +19,7 @@ Work shifted(Work work, std::size_t by) {
   return work;
 }
 
-// Behind a barrier of all ranks, as a step that is followed by itself. The last endpoint is that barrier's.
+// Iterations with a barrier of all ranks after each, as for consecutive steps. The last endpoint is the barrier's.
 Program repeated(const Program& one, std::uint32_t iterations, std::size_t first_work, WorkId nothing) {
   ProgramBuilder program(one.name);
   Repeat copies(one, program);

@@ -16,7 +16,7 @@ struct TaskSpec {
   Lane lane = Lane::compute;
   Coordinates coordinates;
   std::uint32_t endpoint = kNoEndpoint;
-  std::uint32_t fold = 0;  // of ProgramBuilder::fold
+  std::uint32_t fold = 0;  // index from ProgramBuilder::fold
 };
 
 // Appends tasks in program order.
@@ -53,7 +53,7 @@ class GraphBuilder {
  public:
   // Equal works under equal conditions get equal ids, in order of first appearance.
   WorkId intern(const Work& work, const Condition& condition = {});
-  // The same work with its kernels, and its collectives and messages, under these conditions; what it is made of too.
+  // The same work with its kernels and its links (collectives, messages) under these conditions; its components too.
   WorkId under(WorkId work, const Condition& kernels, const Condition& links);
   std::span<const Work> works() const { return graph_.works_; }
   std::span<const Condition> conditions() const { return graph_.conditions_; }
@@ -64,9 +64,9 @@ class GraphBuilder {
   void connect(RankId sender, EndpointId send, RankId receiver, EndpointId receive);
   void add_group(Axes axes, std::vector<GroupMember> members);
 
-  // Appends a whole graph, its programs several times over with a barrier behind each iteration: one more task of every
-  // program and one more group. Its works are not looked for among the others; they follow in their order, and then one
-  // that takes no time, for the barrier.
+  // Appends a whole graph with its programs repeated, a barrier after each iteration: one more task per program and one
+  // more group. Its works are not merged with equal ones; they follow in their order, and after them an empty one for
+  // the barrier.
   void append(const TaskGraph& graph, std::uint32_t iterations);
 
   // Throws InternalError when an endpoint is left open or the two ends of a channel differ in length.

@@ -1,5 +1,6 @@
-// Under which condition a work runs: how what it runs on differs from what the cluster says of its kind. The same work
-// on a slow GPU is another WorkId, so a time for each WorkId says all, and nobody who evaluates a graph knows of it.
+// The condition of the hardware that a work runs on: how it differs from the cluster's description of its kind. The
+// same work on a slow GPU is another WorkId, so one time per WorkId suffices, and evaluators of a graph need no
+// conditions.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace rehearsal::graph {
 struct Condition {
   std::uint16_t gpu = 0;  // its kind (cluster::ClusterSpec::kind_of)
   double slowdown = 1;    // of kernels
-  // Share of its rate that the narrowest link on the way has left: inside a domain, and between domains.
+  // Remaining share of the rate of the narrowest link on the path: inside a domain, and between domains.
   double port = 1, wire = 1;
 
   bool sound() const { return *this == Condition{}; }

@@ -57,7 +57,7 @@ class Stream {
   std::string buffer_;
 };
 
-// Without the zeros at the end beyond the first `least`: graphs keep the digests of a time when there were no more.
+// Drops trailing zeros beyond the first `least`, so that graphs keep the digests from before the array grew.
 template <std::size_t kMost>
 std::span<const std::int64_t> used(const std::array<std::int64_t, kMost>& numbers, std::size_t least) {
   std::size_t count = kMost;
@@ -135,7 +135,7 @@ bool holds_experts(const Program& program) {
 }
 
 void add_program(Stream& out, const Program& program) {
-  // On the device as it was before there were tiers.
+  // On the device, a buffer has the same digest as before there were tiers.
   auto buffer = [&out](const Buffer& b) {
     out.number(b.size), out.number(static_cast<std::uint8_t>(static_cast<std::size_t>(b.category) + 16 * index(b.tier) +
                                                              (b.contiguous ? 128 : 0)));
@@ -189,7 +189,7 @@ std::string TaskGraph::digest() const {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);
     const std::span<const std::uint32_t> place = rank.place.along;
     out.numbers(place.first(kFactors));
-    if (holds_experts(program_of(rank))) out.numbers(place.subspan(kFactors));  // of no meaning to others
+    if (holds_experts(program_of(rank))) out.numbers(place.subspan(kFactors));  // meaningless without experts
     const Program& program = program_of(rank);
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       const Attachment& to = rank.attachments[e];

@@ -1,6 +1,6 @@
-// What a work asks of the machine while it runs, apart from where that is: how fast it runs alone, and what it takes
-// from the resources that it finds at its place (places.hpp). Together they say what happens when two works want the
-// same thing; alone a work lasts `moving` + `trailing`, its price.
+// What a work needs of the machine while it runs, wherever that is: its speed when alone, and its load on the resources
+// at its place (resource_table.hpp). Together they decide what happens when two works contend for a resource; alone a
+// work lasts `moving` + `trailing`, its price.
 //
 // Everything is an integer, in the units below, because sharing is exact (sim/design/sharing.md).
 #pragma once
@@ -14,15 +14,15 @@
 
 namespace rehearsal::graph {
 
-// Ways in which a work loads the machine. Each stands for a set of resources of everyone who takes part.
+// Ways in which a work loads the machine. Each stands for a set of resources of every participant.
 enum class Way : std::uint8_t {
   processors,  // the multiprocessors of its GPU
   memory,      // the GPU's own memory, read and written
   port,        // links inside an NVLink domain: from each member of a group to the next
-  wire,        // links between domains: from each member to its like in the next domain
-  spread,      // likewise, to its like in every other domain
+  wire,        // links between domains: from each member to its counterpart in the next domain
+  spread,      // the same, to its counterpart in every other domain
   path,        // of a message, from its sender to its receiver
-  // The same three of groups that a pass has besides that of its tensor axis.
+  // port, wire and spread of the groups that a pass has along axes other than tensor.
   context_port,
   context_wire,
   context_spread,
@@ -52,20 +52,20 @@ constexpr Way along(Axis axis, Way way) {
 struct Share {
   Way way;
   std::int64_t weight;    // of each resource, per unit of progress: capacity units
-  std::int64_t hold = 0;  // taken whole while it runs
+  std::int64_t hold = 0;  // held exclusively while it runs
 };
 
 struct Footprint {
   Time moving;            // alone, at full rate
-  Time trailing;          // then: the latency of a message, what is no kernel; takes nothing from anybody
-  std::int64_t rate = 0;  // alone, in kRateUnit; what is compared when rates are made fair: bytes
+  Time trailing;          // then: message latency and other time without a kernel; loads no resource
+  std::int64_t rate = 0;  // alone, in kRateUnit; fair sharing compares these: bytes
   std::vector<Share> shares;
 };
 
-// The bytes that a work moves, whatever they take of a link's time.
+// The bytes that a work moves, whatever link time they take.
 struct Moved {
-  std::array<Bytes, kAxes> sent = {};  // by each rank that takes part, the busiest where they differ; by axis
-  std::array<Bytes, kWays> over = {};  // each resource of a way, for each part that loads it (places.hpp)
+  std::array<Bytes, kAxes> sent = {};  // by each participating rank, the busiest where they differ; by axis
+  std::array<Bytes, kWays> over = {};  // over each resource of a way, per part of its load (resource_table.hpp)
   Bytes copied_in, copied_out;         // between a device and its host
 
   Bytes all() const {
@@ -81,7 +81,7 @@ struct Moved {
 };
 struct Volume {
   Moved own;
-  Moved on_arrival;  // of a message that was sharded: its receivers gather it among themselves
+  Moved on_arrival;  // of a sharded message: its receivers all-gather it
 };
 
 // Rates are counted in units of so many bytes/s, capacities of links and memories in 1/kWhole of such a unit, those of

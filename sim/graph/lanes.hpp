@@ -1,6 +1,6 @@
-// Lanes: what goes on in a rank at the same time. Tasks of one lane start in the order of their ids; all that sets one
-// lane apart from another is its row here. A new lane is a name and a row; whoever evaluates, performs or draws graphs
-// asks the row (sim/design/messages-and-lanes.md).
+// Lanes: the concurrent in-order queues of a rank. Tasks of one lane start in the order of their ids; all that
+// distinguishes a lane is in its row here. A new lane needs a name and a row; code that evaluates, performs or draws
+// graphs reads the row (sim/design/messages-and-lanes.md).
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rehearsal::graph {
 
-// The values are part of the digests of graphs: append.
+// The values are part of the digests of graphs: add new ones at the end.
 enum class Lane : std::uint8_t {
   compute,
   tensor_comm,
@@ -26,7 +26,7 @@ enum class Lane : std::uint8_t {
   host,  // what the host computes
   disk_read,
   disk_write,
-  relay,  // what was received and goes on to others
+  relay,  // forwards received values to other ranks
   relay_out
 };
 
@@ -36,12 +36,12 @@ struct LaneInfo {
   Lane lane;
   const char* name;
   LaneKind kind;
-  Axes axes;         // of collectives: along which their groups mostly are
-  Category idle_is;  // what it is called when computation waits for this lane
+  Axes axes;         // of collectives: the usual axes of their groups
+  Category idle_is;  // category of the time in which computation waits for this lane
 };
 
 // Sends have a lane for each wire out of a rank: `send` over its port to the GPUs beside it, `send_out` over its NIC;
-// what is relayed has lanes of its own, so that it does not wait for what the rank has yet to compute.
+// relays have lanes of their own, so that they do not queue behind sends whose values are not computed yet.
 inline constexpr std::array kLaneTable{
     LaneInfo{Lane::compute, "compute", LaneKind::compute, {}, Category::bubble},
     LaneInfo{Lane::tensor_comm, "tensor_comm", LaneKind::collectives, Axis::tensor, Category::tensor_comm},
@@ -62,11 +62,11 @@ inline constexpr std::array kLaneTable{
 inline constexpr std::size_t kLanes = kLaneTable.size();
 
 constexpr const LaneInfo& info(Lane lane) { return kLaneTable[static_cast<std::size_t>(lane)]; }
-// Of what runs beside a kernel in the group along an axis.
+// The lane of a collective that runs beside a kernel, in the group along an axis.
 constexpr Lane lane_beside(Axis axis) {
   return axis == Axis::context ? Lane::context_comm : axis == Axis::tensor ? Lane::tensor_comm : Lane::expert_comm;
 }
-// On which what goes from one tier to another does so. A GPU reaches disks through the memory of its host.
+// The lane of copies from one tier to another. A GPU reaches disks through the memory of its host.
 constexpr Lane lane_between(Tier from, Tier to) {
   if (to == Tier::nvme) return Lane::disk_write;
   if (from == Tier::nvme) return Lane::disk_read;
@@ -74,10 +74,10 @@ constexpr Lane lane_between(Tier from, Tier to) {
 }
 constexpr const char* name(Lane lane) { return info(lane).name; }
 constexpr bool is_send(Lane lane) { return info(lane).kind == LaneKind::sends; }
-// Messages in flight overlap, but for the time that each holds its wire; everything else on a lane runs one at a time.
+// Messages in flight overlap, except while they occupy their wire; every other lane runs one task at a time.
 constexpr bool is_serial(Lane lane) { return !is_send(lane) && info(lane).kind != LaneKind::receives; }
 
-// Lanes of sends, counted: each has a wire of its own.
+// Send lanes by number: each has its own wire.
 inline constexpr std::uint8_t kNoWire = 7;
 constexpr std::uint8_t wire_of(Lane lane) {
   std::uint8_t wire = 0;

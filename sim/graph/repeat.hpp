@@ -8,17 +8,17 @@ namespace rehearsal::graph {
 
 class Repeat {
  public:
-  // `into`: still empty; gets the endpoints and the residents of `one`, which outlives this.
+  // `into` must be empty; it gets the endpoints and the residents of `one`, which must outlive this object.
   Repeat(const Program& one, ProgramBuilder& into);
 
   void begin();  // an iteration
-  // What a task depends on in its own iteration, whose earlier tasks have been added.
+  // The dependencies of a task within the current iteration, whose earlier tasks have been added.
   std::vector<LocalTask> dependencies(std::size_t task) const;
   LocalTask add(std::size_t task, WorkId work, std::span<const LocalTask> after);
 
-  // The copy of a buffer in the iteration that was begun last.
+  // The copy of a buffer in the current iteration.
   BufferId buffer(BufferId of_one) const { return buffers_[of_one.index()]; }
-  // The copy in iteration k of task i of n: [k * n + i].
+  // [k * n + i]: the copy in iteration k of task i of n.
   const std::vector<LocalTask>& at() const { return at_; }
 
  private:
@@ -26,7 +26,7 @@ class Repeat {
   ProgramBuilder& into_;
   std::vector<BufferId> residents_, buffers_;
   std::vector<LocalTask> at_;
-  std::size_t base_ = 0;  // of the iteration, in at_
+  std::size_t base_ = 0;  // start of the current iteration in at_
 };
 
 }  // namespace rehearsal::graph

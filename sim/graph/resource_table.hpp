@@ -1,6 +1,6 @@
-// Which resources the works of a task graph load where they run: of every rank, group and channel, in each of the ways
-// in which a work may load the machine (footprint.hpp). With symmetry a resource stands for its class, and `parts` is
-// what all members of a class of ranks load one of them with (lower/classes.hpp).
+// The resources that works of a task graph load: for every rank, group and channel, in each of the ways in which a work
+// may load the machine (footprint.hpp). With symmetry a resource represents its class, and `parts` is the load that all
+// members of a class of ranks put on one resource (lower/classes.hpp).
 #pragma once
 #include <cstdint>
 #include <span>
@@ -19,20 +19,20 @@ struct Load {
 
 class ResourceTable {
  public:
-  // Of the graph's resources, in capacity units; `origin`: which resource of the machine (cluster::Resources) it is, or
-  // stands for.
+  // A resource of the graph, in capacity units; `origin`: the resource of the machine (cluster::Resources) that it is,
+  // or represents.
   struct Resource {
     Wide capacity;
     std::uint32_t origin;
-    std::uint32_t count = 1;  // how many real ones it stands for
+    std::uint32_t count = 1;  // number of real ones that it represents
   };
 
   std::vector<Resource> resources;
   std::vector<std::uint32_t>
-      of_machine;  // each resource of the machine: the one above that it is, or that stands for it
+      of_machine;  // for each resource of the machine: the one above that it is, or that represents it
 
-  // A rank by itself: processors and memory; of a coarse task with the collectives of its tensor group inside, its own
-  // part in them.
+  // Loads of a rank: processors and memory; of a coarse task that contains collectives of its tensor group, also its
+  // own share in these.
   std::span<const Load> of_rank(RankId rank, Way way) const { return rows_[row(rank.index(), way)]; }
   std::span<const Load> of_group(GroupId group, Way way) const { return rows_[row(first_group_ + group.index(), way)]; }
   std::span<const Load> of_send(RankId rank, EndpointId endpoint, Way way) const {

@@ -78,23 +78,23 @@ struct Buffer {
   std::uint32_t tensors = 0;  // what it consists of: index into Program::tensors; 0 = one tensor
   Tier tier = Tier::device;
   bool contiguous =
-      false;  // in memory of its category that an allocator was asked for once (models::Training::defragment)
+      false;  // in a block that was allocated once for all buffers of its category (models::Training::defragment)
 };
 
 // The tensors that a buffer consists of. No backend looks at them.
 using TensorList = std::vector<Bytes>;
 
-// What a task that stands for several does to memory. Tensors that live within it are none of its buffers.
+// What a fused task does to memory. Tensors that live within it are not among its buffers.
 struct AllocationStep {
   static constexpr std::uint32_t kWithin = 0x80000000;
-  std::uint32_t use = 0;     // the buffer: of this use of the task; or, from kWithin on, a tensor that lives within
+  std::uint32_t use = 0;     // the buffer, as a use of the task; from kWithin on, a tensor that lives within it
   std::uint32_t tensor = 0;  // of that buffer, counted as they were allocated
   Bytes size;                // allocated; 0: freed
 };
 struct FusedTask {
-  std::vector<AllocationStep> steps;  // as the tasks that it stands for, so that an allocator sees the same sequence
-  // At its highest point, against everything that it allocates: those that live within, less what has gone by then or
-  // is yet to come.
+  std::vector<AllocationStep> steps;  // those of the replaced tasks, so that an allocator sees the same sequence
+  // At its high-water mark, relative to all that it allocates: tensors that live within it, minus buffers that are
+  // freed by then or not yet allocated.
   MemoryByCategory highest{};
 };
 
@@ -107,7 +107,7 @@ struct BufferUse {  // 4 bytes
   Access how() const { return static_cast<Access>(access); }
 };
 
-// One end of a channel or of a group, as seen by a program. `tasks` of it, in id order, are its 0th, 1st, ... use.
+// One end of a channel or of a group, as seen by a program. Its tasks, in id order, are its 0th, 1st, ... use.
 enum class EndpointKind : std::uint8_t { send, receive, group };
 using EndpointId = Id<struct EndpointTag>;
 inline constexpr std::uint32_t kNoEndpoint = 0xffffffff;
@@ -128,11 +128,11 @@ struct Segment {
   bool copy = false;                      // of a tied embedding: the original counts, this one must equal it
   std::vector<Tensor> tensors;
   Precision precision = Precision::fp32;  // of the parameters
-  // Where the optimizer keeps them in fp32, if it does beside what the network computes with: the last elements of the
-  // buffer, as many as the rank updates, perhaps behind the moments of AdamW.
+  // The fp32 master copy, if the optimizer keeps one beside the parameters that the network uses: the last elements of
+  // the buffer, as many as the rank updates, possibly after the moments of AdamW.
   std::optional<BufferId> master = {};
-  std::optional<BufferId> moments = {};     // of AdamW, both, of what the rank updates: the first elements
-  std::optional<LocalTask> host_step = {};  // who updates them, where it is not a kernel that names `parameters`
+  std::optional<BufferId> moments = {};     // both moments of AdamW, for what the rank updates: the first elements
+  std::optional<LocalTask> host_step = {};  // the task that updates them, if no kernel names `parameters`
 
   Axis replicas() const { return replicas_of(tensors); }
 };
@@ -153,9 +153,9 @@ struct Program {
   std::vector<Buffer> buffers;  // indexed by BufferId
   std::uint32_t residents = 0;  // the first of them live for the whole run: parameters, optimizer states
   std::vector<Segment> segments;
-  std::vector<TensorList> tensors = {{}};  // behind buffers, for models of an allocator; [0]: none
+  std::vector<TensorList> tensors = {{}};  // of buffers, for models of an allocator; [0]: none
   std::vector<std::uint32_t> fold;         // of each task, into `folds`; may be empty
-  std::vector<FusedTask> folds = {{}};          // [0]: a task that stands for itself
+  std::vector<FusedTask> folds = {{}};     // [0]: of tasks that are not fused
 
   std::span<const Buffer> resident() const { return {buffers.data(), residents}; }
 
@@ -196,7 +196,7 @@ struct Participant {
   RankId rank;
   LocalTask task;
 };
-// Who takes part in one use of a group, each with the task of its program that is its k-th there. Borrows the graph.
+// The participants in one use of a group, each with its task there. Refers to the graph.
 class Meeting {
  public:
   Meeting(const TaskGraph& graph, const Group& group, std::uint32_t use) : graph_(graph), group_(group), use_(use) {}
@@ -247,10 +247,10 @@ class TaskGraph {
 
   // The task at the other end of a channel: the receive of a send and the send of a receive.
   TaskId partner(RankId rank, LocalTask local) const;
-  // Who else is in a collective, and with which of their tasks; nothing for tasks that join no group.
+  // The participants in a collective and their tasks; nothing for tasks that join no group.
   std::optional<Meeting> meeting(RankId rank, LocalTask local) const;
   Meeting meeting(GroupId group, std::uint32_t use) const { return {*this, groups_[group.index()], use}; }
-  // How often the members of a group meet.
+  // How many collectives the members of a group perform.
   std::uint32_t uses(const Group& group) const;
 
   std::size_t bytes() const;   // memory of the whole object

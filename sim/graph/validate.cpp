@@ -218,16 +218,4 @@ std::vector<std::string> find_cycle(const TaskGraph& graph) {
   return labels;
 }
 
-std::string to_dot(const TaskGraph& graph) {
-  const Precedence order(graph);
-  std::string text = "digraph tasks {\n";
-  for (auto [v, end] = vertices(order); v != end; ++v) {
-    std::string label = order.label(*v);
-    for (std::size_t at = 0; (at = label.find('"', at)) != std::string::npos; at += 2) label.insert(at, 1, '\\');
-    text += fmt::format("  {} [label=\"{}\"];\n", *v, label);
-    for (const Vertex next : order.successors(*v)) text += fmt::format("  {} -> {};\n", *v, next);
-  }
-  return text + "}\n";
-}
-
 }  // namespace rehearsal::graph

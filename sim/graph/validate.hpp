@@ -1,4 +1,4 @@
-// What must hold of any graph, whoever built it. Uses Boost.Graph over a read-only view.
+// Rules that every graph must satisfy. Uses Boost.Graph over a read-only view.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,8 +14,5 @@ void validate(const TaskGraph& graph);
 
 // The cycle as labels, or nothing. Includes lane order, channels and groups.
 std::vector<std::string> find_cycle(const TaskGraph& graph);
-
-// Graphviz text, for looking at small graphs.
-std::string to_dot(const TaskGraph& graph);
 
 }  // namespace rehearsal::graph

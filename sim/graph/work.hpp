@@ -1,5 +1,5 @@
-// What a task does, apart from when and where: interned, so that a step of a 405B model has a few hundred works, each
-// priced once. `durations` anywhere in the house is one Time per WorkId.
+// What a task does, without when and where: interned, so that a step of a 405B model has a few hundred works, each
+// priced once. `durations` is one Time per WorkId throughout.
 #pragma once
 #include <array>
 #include <compare>
@@ -23,31 +23,31 @@ struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;
   GroupShape group;
-  std::uint32_t tensors = 1;  // the size is that of so many calls, one after the other (DeepSpeed ZeRO-3 of 2021)
-  Precision precision = Precision::fp32;  // of the elements, in graphs that compute: what is added up
-  std::uint32_t pieces = 1;               // this is one of so many equal parts of it, moved by copy engines
-  Axis inside = Axis::tensor;             // of a pass: along which axis its group is (kInside)
-  // Its multiprocessors are kept free by the kernel that it was started with, whose blocks are as many fewer.
+  std::uint32_t tensors = 1;              // consecutive calls that add up to the size (DeepSpeed ZeRO-3 of 2021)
+  Precision precision = Precision::fp32;  // of the elements that are summed, in graphs that compute
+  std::uint32_t pieces = 1;               // this is one of `pieces` equal parts, moved by copy engines
+  Axis inside = Axis::tensor;             // within a pass: the axis of its group (kInside)
+  // The kernel that it was started with leaves it multiprocessors: it has as many thread blocks fewer.
   bool room_kept = false;
   friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 
-// Tokens on their way to the experts that they are routed to, or back: a copy for every expert (an all-to-all), or by
-// kernels that know where experts stand: once to every rank of its own NVLink domain that has one of them, and once to
-// every other such domain, where it is handed on (DeepEP, HybridEP; cost/dispatch.cpp).
+// Tokens sent to the experts that they are routed to, or back: a copy for every expert (an all-to-all), or, by kernels
+// that know where experts are, one copy to every rank of the own NVLink domain that has one of them, and one to every
+// other such domain, where it is forwarded (DeepEP, HybridEP; cost/dispatch.cpp).
 struct Dispatch {
   std::int64_t tokens = 0;  // of each rank
   Bytes each;               // of a token
   std::int64_t experts = 0, per_token = 0;
-  std::int64_t most_domains = 0;  // that a token is sent to; 0: any number
+  std::int64_t most_domains = 0;  // domains that a token is sent to at most; 0: any number
   bool two_hop = true;
   GroupShape group;
-  double load = 1;  // of the rank that most is sent to, over the mean
+  double load = 1;  // tokens of the rank that gets most, over the mean
   friend auto operator<=>(const Dispatch&, const Dispatch&) = default;
 };
 
-// A kernel and a collective that one rank runs beside each other, started together; it lasts as long as the longer of
-// them, which may be longer than either is alone. In a finer graph they are two tasks on two lanes.
+// A kernel and a collective that one rank starts together; lasts as long as the longer of them, which may be longer
+// than either is alone. In a finer graph they are two tasks on two lanes.
 struct Overlapped {
   WorkId kernel, collective;
   friend auto operator<=>(const Overlapped&, const Overlapped&) = default;
@@ -56,11 +56,11 @@ struct Overlapped {
 // Point to point. The send carries the time; the receive only waits for it.
 struct Message {
   Bytes size;                      // what one rank sends
-  std::uint32_t from = 0, to = 1;  // GPUs: of all pairs that nothing tells apart, the first (cluster::Machine::alike)
+  std::uint32_t from = 0, to = 1;  // GPUs: of all equivalent pairs, the first (cluster::Machine::alike)
   Bytes gathered;            // all-gathered inside the receiving tensor group afterwards (sharded sends); 0 = nothing
   GroupShape gather = {};    // that group
   bool copied = false;       // by copy engines and NICs alone: takes no multiprocessors (parameter servers)
-  std::uint32_t chunks = 1;  // it stands for so many, one after the other
+  std::uint32_t chunks = 1;  // number of messages that it stands for, in sequence
   friend auto operator<=>(const Message&, const Message&) = default;
 };
 
@@ -81,7 +81,7 @@ struct FixedDelay {
   friend auto operator<=>(const FixedDelay&, const FixedDelay&) = default;
 };
 
-// The GPU idles while the host still launches: what is missing to `host` beyond the kernels of `busy` (a Sequence).
+// The GPU idles while the host still launches: the time by which `host` exceeds the kernels of `busy` (a Sequence).
 struct HostBound {
   Time host;
   WorkId busy;
@@ -100,8 +100,8 @@ struct Sequence {
   friend auto operator<=>(const Sequence&, const Sequence&) = default;
 };
 
-// A part of a buffer, in bytes: of count[0] x count[1] runs at even distances, one behind the other, those from `first`
-// on, `size` of them.
+// A part of a buffer, in bytes: count[0] x count[1] runs at fixed strides, concatenated; of these bytes, the `size`
+// ones from `first` on.
 struct Region {
   std::int64_t offset = 0, run = 0;
   std::array<std::int64_t, 2> count{1, 1}, stride{0, 0};
@@ -109,9 +109,9 @@ struct Region {
   friend auto operator<=>(const Region&, const Region&) = default;
 };
 
-// A rank's own share of a message: copying it out of its memory, or into it. Where the host moves the bytes (loopback,
-// MPI) this takes the rank's time; what lies between belongs to the transport. `offset`: where it begins in the buffer;
-// `region`: where it is no single run.
+// A rank's own copying for a message: out of its memory, or into it. If the host moves the bytes (loopback, MPI), this
+// takes the rank's time; the way between belongs to the transport. `offset`: its start in the buffer; `region`: if it
+// is not contiguous.
 struct StagingCopy {
   Bytes size;
   bool incoming = false;
@@ -120,25 +120,25 @@ struct StagingCopy {
   friend auto operator<=>(const StagingCopy&, const StagingCopy&) = default;
 };
 
-// From one tier of memory to the next. `turns`: so many ranks do it one after the other, this one its part (an owner of
-// each tensor, which hands it to the others); it takes what one of them takes and loads its own way once in so many.
+// A copy from one memory tier to the next. `turns`: as many ranks take turns, this one with its part (each tensor has
+// an owner, which hands it to the others); it takes the time of one of them and loads its own path once in `turns`.
 struct Copy {
   Bytes size;
   Tier from = Tier::device, to = Tier::host;
   std::uint32_t turns = 1;
-  // The buffer on the device has the shards of all replicas along this axis, of which the own one is copied; else the
-  // first bytes of each buffer are. Of graphs that compute.
+  // The buffer on the device holds the shards of all replicas along this axis, and the own one is copied; otherwise the
+  // first bytes of each buffer are. For graphs that compute.
   std::optional<Axis> shard = {};
   friend auto operator<=>(const Copy&, const Copy&) = default;
 };
 
-// An optimizer's step by the cores of the host, on states in its memory. Where it computes, AdamW on the buffers that
-// its task names, all of the host: (gradient; moments[2,e], parameters in fp32[, the same as they are stored]).
+// An optimizer step on the cores of the host, on states in its memory. When performed: AdamW on the buffers that its
+// task names, all on the host: (gradient; moments[2,e], parameters in fp32[, the same as they are stored]).
 struct HostStep {
   double parameters = 0;  // updated
   Bytes traffic;
   Precision stored = Precision::fp32;  // what the network computes with
-  bool late = false;                   // with gradients of the step before: the first of a run is none
+  bool late = false;                   // uses gradients of the previous step: the first of a run does nothing
   friend auto operator<=>(const HostStep&, const HostStep&) = default;
 };
 

@@ -7,8 +7,8 @@
 namespace rehearsal::job {
 namespace {
 
-// Expected seconds of a cycle: from the begin of a checkpoint until the begin of the next with this one safe, when the
-// one before is safe. `before` and `work`: useful seconds before this checkpoint and after it.
+// Expected seconds of a cycle: from the start of one checkpoint, with the previous one safe, to the start of the next,
+// with this one safe. `before` and `work`: useful seconds before this checkpoint and after it.
 //
 // With rate f, c = stall + work, and T(w) = e^(f down) (e^(f w) - 1) / f, the expected time to get through w useful
 // seconds without a failure from a safe checkpoint, restarts included: a failure within `save` repeats the work before
@@ -30,7 +30,7 @@ double expected(const Cycle& c) {
   const double interval = std::min(c.interval, c.work);
   const double cycles = std::ceil(c.work / interval - 1e-9);
   const double last = c.work - (cycles - 1) * interval;
-  // The first work begins at a safe state; the last checkpoint has nothing after it.
+  // The first work starts from a safe state; no work follows the last checkpoint.
   const double f = c.failures;
   const double first = f > 0 ? std::exp(f * c.down) * std::expm1(f * (cycles > 1 ? interval : last)) / f
                              : (cycles > 1 ? interval : last);
@@ -44,7 +44,7 @@ double young_interval(const Cycle& c) { return std::sqrt(2 * c.stall / c.failure
 double best_interval(const Cycle& c) {
   if (c.failures <= 0) return c.work;
   const double least = std::max(c.save - c.stall, 1e-3), most = std::max(c.work, least);
-  // Seconds of the clock a useful second fall and rise once: golden section over the logarithm.
+  // Wall-clock time per useful second has a single minimum: golden section over the logarithm.
   const auto cost = [&](double interval) { return one(c, interval, interval) / interval; };
   double low = std::log(least), high = std::log(most);
   constexpr double kGolden = 0.6180339887498949;

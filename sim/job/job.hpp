@@ -1,4 +1,4 @@
-// A whole training: how many steps, at what price, on machines that fail. What a scenario says of it (`job`), typed.
+// A whole training run: number of steps, price, and failures of its machines. The typed form of a scenario's `job`.
 // Durations are seconds; a year has 365 days.
 #pragma once
 #include <cstdint>
@@ -10,46 +10,46 @@
 
 namespace rehearsal::job {
 
-// What the machine draws, as a mean over the run.
+// Power draw of the machine, averaged over the run.
 struct Supply {
-  std::optional<Power> gpu;  // each; absent: the limit of the GPU
-  Power node{2000};          // each, besides its GPUs: processors, memory, NICs, fans
-  double pue = 1.2;          // of the building: all that it draws over what its computers draw
+  std::optional<Power> gpu;  // per GPU; absent: the GPU's limit
+  Power node{2000};          // per node, besides its GPUs: processors, memory, NICs, fans
+  double pue = 1.2;          // of the building: its total power over that of its computers
 };
 
-// Nodes fail one by one, in groups (what hangs on one rack, switch or power supply), or become slow.
+// Nodes fail individually or in groups (sharing a rack, switch or power supply), or become slow.
 struct Failures {
-  double per_1000_node_days = 0;  // that stop the job
-  Duration detect{300};           // until it is seen
-  Duration restart{600};          // until all ranks are there again; reading the checkpoint comes on top
-  Duration repair{6 * 3600};      // until a node that failed is back among the spares
-  std::int64_t group_nodes = 0;   // that fail together; 0: none do
+  double per_1000_node_days = 0;  // failures that stop the job
+  Duration detect{300};           // from a failure until it is noticed
+  Duration restart{600};          // until all ranks run again; reading the checkpoint is extra
+  Duration repair{6 * 3600};      // until a failed node is back among the spares
+  std::int64_t group_nodes = 0;   // nodes that fail together; 0: no group failures
   double group_per_1000_days = 0;
-  double slow_per_1000_node_days = 0;  // nodes that become slow and hold the others up
-  double slowdown = 1.1;               // of a step, while one is slow
-  Duration notice{6 * 3600};           // until a slow node is replaced: a checkpoint, and a restart
-  bool shrink = false;                 // without a spare: with fewer replicas, instead of waiting
+  double slow_per_1000_node_days = 0;  // nodes that become slow and delay all others
+  double slowdown = 1.1;               // factor on the step while a node is slow
+  Duration notice{6 * 3600};           // until a slow node is replaced, which costs a checkpoint and a restart
+  bool shrink = false;                 // without a spare: continue with fewer replicas instead of waiting
 };
 
 struct Checkpoint {
-  std::optional<Duration> interval;  // of training between two; absent: the best
-  std::optional<Bytes> bytes;        // of one; absent: parameters and optimizer states
-  Bandwidth rate{100e9};             // of the storage, from all ranks together
-  bool async = false;                // ranks copy to their hosts, and the hosts write while training goes on
-  std::optional<Duration> stall;     // how long one stops the training; absent: from bytes and rates
+  std::optional<Duration> interval;  // training time between checkpoints; absent: the optimum
+  std::optional<Bytes> bytes;        // per checkpoint; absent: parameters and optimizer states
+  Bandwidth rate{100e9};             // of the storage, for all ranks together
+  bool async = false;                // ranks copy to their hosts, which write while training continues
+  std::optional<Duration> stall;     // how long a checkpoint stops training; absent: from bytes and rates
 };
 
 struct Job {
-  std::optional<Count> tokens, steps, samples;  // one of them: how much is trained
+  std::optional<Count> tokens, steps, samples;  // one of them: the amount of training
   std::optional<Duration> deadline;
   std::optional<Count> budget;     // in `currency`
-  std::optional<double> gpu_hour;  // price of a GPU for an hour, in `currency`
+  std::optional<double> gpu_hour;  // per GPU and hour, in `currency`
   std::string currency;
   Supply power;
   std::optional<CarbonIntensity> carbon;
-  std::optional<Failures> failures;  // absent: nothing fails
+  std::optional<Failures> failures;  // absent: no failures
   Checkpoint checkpoint;
-  std::optional<std::int64_t> spares;  // nodes; absent: as many as are needed
+  std::optional<std::int64_t> spares;  // nodes; absent: as many as needed
   std::uint64_t seed = 0;
 };
 

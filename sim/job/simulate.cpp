@@ -1,4 +1,4 @@
-// Runs of a job on machines that fail, event by event.
+// Simulates runs of a job on machines that fail, event by event.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// One run. All times are seconds of the clock since its begin, `done` and `safe` useful seconds.
+// One run. Times are wall-clock seconds since its start; `done` and `safe` are useful seconds.
 class Run {
  public:
   Run(const Cycle& cycle, const Fleet& fleet, std::uint64_t seed) : c_(cycle), f_(fleet), random_(seed) {}
@@ -32,7 +32,7 @@ class Run {
   double uniform() { return double(random_() >> 11) * 0x1p-53; }
   double exponential(double rate) { return rate > 0 ? -std::log1p(-uniform()) / rate : kNever; }
 
-  // Rates are without memory: what is drawn anew is as good as what was drawn before.
+  // Exponential times have no memory, so they can be redrawn at any moment.
   void draw_slow(double since) { slow_at_ = since + exponential(double(f_.nodes) * f_.slow_rate); }
 
   double speed() const {
@@ -44,8 +44,8 @@ class Run {
     return static_cast<std::int64_t>(std::ceil(double(missing_) * f_.replicas_per_node - 1e-9));
   }
 
-  // Until the next of: the end of this phase, a checkpoint that becomes safe, a failure, a node that becomes slow or is
-  // noticed, a node that comes back.
+  // Advances to the next event: end of this phase, a checkpoint becomes safe, a failure, a node becomes slow or is
+  // noticed, a node returns.
   void step() {
     const double target = std::min(c_.work, begun_ + c_.interval);
     const double work_end = phase_ == Phase::work && done_ < target ? now_ + (target - done_) / speed() : kNever;
@@ -59,7 +59,7 @@ class Run {
     if (next == notice_) return noticed();
     if (next == back && back < kNever) return planned_stop();
     if (next == phase_end) end_of_phase();
-    // A checkpoint may only begin once the one before is safe.
+    // A checkpoint may only start when the previous one is safe.
     if (phase_ == Phase::work && done_ >= target && safe_at_ == kNever && safe_ < done_) begin_checkpoint();
   }
 
@@ -83,12 +83,12 @@ class Run {
   }
 
   void end_of_phase() {
-    if (phase_ == Phase::work) return;  // its checkpoint begins, or waits for the one before
+    if (phase_ == Phase::work) return;  // its checkpoint starts, or waits for the previous one
     if (phase_ == Phase::down && restore_) done_ = begun_ = safe_, restore_ = false;
     phase_ = Phase::work;
   }
 
-  // Nodes that are under repair and come back, the earliest first.
+  // Times at which nodes under repair return, earliest first.
   void take_back() {
     while (!away_.empty() && away_.front() <= now_) {
       away_.erase(away_.begin());
@@ -107,8 +107,8 @@ class Run {
     const auto taken = std::min(free_, lost_nodes);
     free_ -= taken, missing_ += lost_nodes - taken;
     if (missing_ == 0) return;
-    if (f_.replicas > 0 && lost_replicas() < f_.replicas) return;  // goes on with fewer
-    // Until as many are back as are missing, or as are needed for one replica.
+    if (f_.replicas > 0 && lost_replicas() < f_.replicas) return;  // continues with fewer
+    // Until all missing nodes have returned, or enough for one replica.
     const double before = until;
     while (missing_ > 0 && (f_.replicas == 0 || lost_replicas() >= f_.replicas)) {
       until = std::max(until, away_.front());
@@ -121,7 +121,7 @@ class Run {
     double ready = now_;
     replace(lost_nodes, ready);
     phase_ = Phase::down, phase_end_ = ready + seconds;
-    failure_ = ready + exponential(failures_of(f_));  // who waits for a repair does not fail
+    failure_ = ready + exponential(failures_of(f_));  // no failures while waiting for a repair
   }
 
   void fail() {
@@ -133,14 +133,14 @@ class Run {
     go_down(c_.down, group ? std::min(f_.group_nodes, f_.nodes) : 1);
   }
 
-  // Further nodes that become slow before the first is noticed change nothing, however many they are.
+  // Further nodes that become slow before the first is noticed have no effect.
   void become_slow() {
     notice_ = now_ + f_.notice;
     draw_slow(now_);
     if (slow_at_ < notice_) draw_slow(notice_);
   }
 
-  // The slow node goes; nothing is lost but the time of a checkpoint and a restart.
+  // Removes the slow node; costs only a checkpoint and a restart.
   void noticed() {
     notice_ = kNever;
     if (phase_ == Phase::down) return;
@@ -162,16 +162,16 @@ class Run {
   std::mt19937_64 random_;
   Phase phase_ = Phase::work;
   double now_ = 0, phase_end_ = kNever;
-  double done_ = 0, begun_ = 0, safe_ = 0;      // begun_: where this cycle's work began
-  double pending_ = 0, safe_at_ = kNever;       // a checkpoint that is being written
-  bool restore_ = false;                        // after `down`: back to what is safe
-  double failure_ = kNever, slow_at_ = kNever;  // the next
-  double notice_ = kNever;                      // when the slow node is seen
+  double done_ = 0, begun_ = 0, safe_ = 0;      // begun_: start of this cycle's work
+  double pending_ = 0, safe_at_ = kNever;       // a checkpoint being written
+  bool restore_ = false;                        // after `down`: return to the safe state
+  double failure_ = kNever, slow_at_ = kNever;  // times of the next
+  double notice_ = kNever;                      // when the slow node is noticed
   std::int64_t free_ = f_.spares, missing_ = 0;
-  std::vector<double> away_;  // when nodes come back, ascending
+  std::vector<double> away_;  // return times of nodes, ascending
 };
 
-// Seeds of neighbouring runs have nothing in common (SplitMix64).
+// Decorrelates neighbouring seeds (SplitMix64).
 std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;

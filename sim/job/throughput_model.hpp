@@ -1,4 +1,4 @@
-// How fast a job goes at a speed of its steps, for searches that ask it of many steps that differ in their time alone.
+// The speed of a job as a function of its step time, for searches over many steps that differ only in time.
 #pragma once
 #include "job/goodput.hpp"
 #include "job/whole_run.hpp"
@@ -7,13 +7,13 @@ namespace rehearsal::job {
 
 class ThroughputModel {
  public:
-  // Of the machine of `step`: its time, band and replicas are not used. Throws UserError as whole_run does.
+  // Uses the machine of `step`, not its time, band and replicas. Throws UserError as whole_run does.
   ThroughputModel(const Job& job, const Step& step);
 
-  // What whole_run expects of steps of so many seconds, by so many replicas. Throws UserError where the job hardly
-  // trains.
+  // The expected result of whole_run for this step time and number of replicas. Throws UserError if the job makes
+  // hardly any progress.
   Totals expected(double seconds, std::int64_t replicas) const;
-  // No run of steps that take so long, or longer, takes or costs less; it grows with `seconds`, in proportion.
+  // Lower bounds of time and cost for steps of at least this length; proportional to `seconds`.
   Totals least(double seconds) const;
 
  private:
@@ -21,7 +21,7 @@ class ThroughputModel {
 
   Job job_;
   Step step_;
-  double rate_ = 1;  // seconds of the clock a useful second, at least
+  double rate_ = 1;  // lower bound of wall-clock seconds per useful second
 };
 
 }  // namespace rehearsal::job

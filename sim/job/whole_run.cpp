@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kHour = 3600, kDay = 86400;
 constexpr double kFewestRuns = 50, kMostRuns = 400;
-constexpr double kMostEvents = 1e6;  // of one run
-constexpr double kMostCycles = 1e6;  // of all simulated runs together, so that an answer takes a moment
+constexpr double kMostEvents = 1e6;  // per run
+constexpr double kMostCycles = 1e6;  // of all simulated runs together, to limit the time of an answer
 
 double steps_of(const Job& job, const Step& step) {
   const auto whole = [](double x) { return std::max(1., std::ceil(x - 1e-9)); };
@@ -53,7 +53,7 @@ class Maker {
     return std::move(run_);
   }
 
-  // Of the above.
+  // Only the expected totals.
   Totals expected() {
     const double useful = begin();
     if (!job_.failures) return totals(useful, useful);
@@ -61,9 +61,9 @@ class Maker {
     return totals(at(1, Ask::mean).mean, useful);
   }
 
-  // Seconds of the clock of a useful one, at least. In every run each useful second is done at its speed or a lower
-  // one. Where the closed form is sure to hold, intervals that need not be whole steps are not worse than those that
-  // are: with synchronous checkpoints each takes one(w, w) for w useful seconds, of which the least share is the bound.
+  // Lower bound of wall-clock seconds per useful second. In every run each useful second is done at full speed or
+  // slower. Where the closed form certainly holds, intervals of arbitrary length are at least as good as whole steps:
+  // with synchronous checkpoints each takes one(w, w) for w useful seconds; the minimum over w is the bound.
   double least_rate() {
     begin();
     if (!job_.failures) return 1;
@@ -80,12 +80,12 @@ class Maker {
  private:
   struct Length {
     double mean = 0;
-    bool closed = false;  // exactly, by the closed form
+    bool closed = false;  // exact, by the closed form
     Simulated runs;
   };
   enum class Ask : std::uint8_t { mean, runs };
 
-  // Useful seconds.
+  // Returns the useful seconds.
   double begin() {
     if (step_.server_gpus > 0)
       run_.assumptions.push_back(fmt::format(
@@ -96,7 +96,7 @@ class Maker {
     watts();
     return run_.steps * step_.seconds;
   }
-  // Neither waits nor shrinks nor slows down, whatever happens.
+  // Never waits, shrinks or slows down.
   bool never_short() const { return fleet_.slow_rate <= 0 && fleet_.spares < 0; }
 
   void watts() {
@@ -128,9 +128,9 @@ class Maker {
     return t;
   }
 
-  // Least and most of each number: of 5 and 95 % of the runs at either end of the step's band, and of the mean, which
-  // lies beyond them where failures are rare. Goodput has ends of its own: how much of the time trains does not fall
-  // and rise with the time.
+  // Range of each number: the 5 and 95 % quantiles of the runs at either end of the step's band, extended to include
+  // the mean, which lies outside if failures are rare. Goodput has a range of its own: it does not rise and fall with
+  // the time.
   void ends(double useful) {
     Totals low = run_.expected, high = low;
     double least = low.goodput, most = least;
@@ -148,7 +148,7 @@ class Maker {
     run_.low = low, run_.high = high;
   }
 
-  // What a checkpoint takes, and how often there is one.
+  // Duration and interval of checkpoints.
   void checkpoint() {
     const auto& c = job_.checkpoint;
     const auto& f = *job_.failures;
@@ -186,7 +186,7 @@ class Maker {
     cycle_.down = f.detect.value() + fleet_.restart;
     cycle_.failures = failures_of(fleet_);
     cycle_.work = run_.steps * step_.seconds;
-    // Between steps.
+    // Rounded to whole steps.
     double interval = c.interval ? c.interval->value() : best_interval(cycle_);
     run_.best_interval = !c.interval;
     interval = std::max(1., std::round(interval / step_.seconds)) * step_.seconds;
@@ -205,7 +205,7 @@ class Maker {
           "job: there is always a spare node, which is not paid for (job.spares says otherwise).");
   }
 
-  // With steps that take `factor` times as long.
+  // With the step time multiplied by `factor`.
   Length at(double factor, Ask ask) const {
     Cycle cycle = cycle_;
     cycle.work *= factor, cycle.interval *= factor;
@@ -223,7 +223,7 @@ class Maker {
     return length;
   }
 
-  // What happens in a run of about so long is walked one by one. A slow node stops it once it is noticed.
+  // A run of this length is simulated event by event. A slow node stops it once it is noticed.
   void too_many(double length) const {
     const double slow = double(fleet_.nodes) * fleet_.slow_rate;
     const double stops = slow > 0 ? length / (1 / slow + fleet_.notice) : 0;

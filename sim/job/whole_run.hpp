@@ -1,4 +1,4 @@
-// A step and a job make a run: days, GPU-hours, money, energy, carbon, and how much of the time trains.
+// Combines a step and a job into a run: days, GPU-hours, cost, energy, carbon, and the share of time spent training.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,17 +12,17 @@ namespace rehearsal::job {
 
 // One step of the job on its machine.
 struct Step {
-  double seconds = 0;                // the clock
-  std::optional<double> low, high;   // of `seconds`, 1 = as predicted: its error band
-  double sequences = 0, tokens = 0;  // that it trains
+  double seconds = 0;                // wall-clock
+  std::optional<double> low, high;   // error band of `seconds`, 1 = as predicted
+  double sequences = 0, tokens = 0;  // per step
   std::int64_t gpus = 0, nodes = 0, gpus_per_node = 1, replicas = 1;
-  std::int64_t server_gpus = 0;  // of the nodes of parameter servers: there and paid for, but they train nothing
-  double gpu_watts = 0;          // the limit of a GPU; 0: unknown
-  double state_bytes = 0;        // parameters and optimizer states, once
-  double to_host = 0;            // bytes a second that a GPU copies to its host; 0: unknown
+  std::int64_t server_gpus = 0;  // on nodes of parameter servers: paid for, but not training
+  double gpu_watts = 0;          // power limit per GPU; 0: unknown
+  double state_bytes = 0;        // one copy of parameters and optimizer states
+  double to_host = 0;            // bytes/s that a GPU copies to its host; 0: unknown
 };
 
-// At one speed of the step.
+// Totals for one step time.
 struct Totals {
   double days = 0, gpu_hours = 0, goodput = 1;
   std::optional<double> cost, energy_mwh, carbon_t;
@@ -32,22 +32,22 @@ struct Totals {
 struct WholeRun {
   double steps = 0;
   Totals expected;
-  // Least and most of each number, so that low <= expected <= high: by the step's band, and 5 and 95 % of the runs that
-  // were simulated.
+  // Range of each number, with low <= expected <= high: from the step's band, and the 5 and 95 % quantiles of simulated
+  // runs.
   std::optional<Totals> low, high;
-  std::int64_t spare_gpus = 0;  // that are paid for too
+  std::int64_t spare_gpus = 0;  // also paid for
   std::string currency;
   std::optional<double> deadline_days, budget;
-  // Where something fails.
-  double failures = 0;  // in the whole run, mean
+  // With failures:
+  double failures = 0;  // mean in the whole run
   double checkpoint_interval_s = 0, checkpoint_bytes = 0, checkpoint_stall_s = 0, checkpoint_save_s = 0, down_s = 0;
-  bool best_interval = false;                 // it was chosen
-  std::optional<double> closed_form_goodput;  // where the closed form holds
+  bool best_interval = false;                 // the interval was optimised
+  std::optional<double> closed_form_goodput;  // if the closed form holds
   std::optional<Simulated> simulated;
   std::vector<std::string> assumptions, warnings;
 
-  std::optional<bool> in_time() const;    // of the deadline
-  std::optional<bool> in_budget() const;  // likewise
+  std::optional<bool> in_time() const;    // whether the deadline is met
+  std::optional<bool> in_budget() const;  // likewise for the budget
 };
 
 // Throws UserError: what the job asks needs something that is unknown.

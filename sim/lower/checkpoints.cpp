@@ -15,7 +15,7 @@ Checkpoints::Checkpoints(ProgramDraft& draft, PassTasks& tasks)
       tier_(draft.pipe.plan->job.training.checkpoints_on()),
       cut_(draft.pipe.plan->job.training.cuts_checkpoints() ? draft.pipe.plan->shard.tensor : 1) {}
 
-// The ends of a model are not recomputed.
+// Embedding and head are never recomputed.
 bool Checkpoints::keeps(const Coordinates& at, std::size_t use) const {
   const auto layer = draft_.pipe.parts.stages[at.stage].uses[use].layer;
   return active() && layer != graph::kNoLayer && draft_.pipe.plan->job.training.recomputes(layer);
@@ -30,7 +30,7 @@ void Checkpoints::after(const Coordinates& at, std::size_t use, LocalTask done) 
   const BufferId whole = *held;
   held.reset();
   Kept kept{draft_.program.buffer(whole).size, done, whole};
-  if (cut_ > 1) {  // a copy of the own part
+  if (cut_ > 1) {  // copy out this rank's slice
     kept.where = draft_.program.buffer({.size = slice(kept.size),
                                         .category = MemoryCategory::activations,
                                         .contiguous = tier_ == Tier::device && training().defragment});

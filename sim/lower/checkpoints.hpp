@@ -1,5 +1,5 @@
-// What layers that are recomputed keep from their forward, away from the device or cut over the tensor group, as ZeRO-R
-// does (arXiv 1910.02054, section 6.1; Pa and Pa+cpu), and where it comes back for their backward.
+// Inputs of recomputed layers between forward and backward, if they are offloaded or sharded over the tensor group as
+// in ZeRO-R (arXiv 1910.02054, section 6.1; Pa and Pa+cpu).
 #pragma once
 #include <map>
 #include <tuple>
@@ -16,15 +16,15 @@ class Checkpoints {
   Checkpoints(ProgramDraft& draft, PassTasks& tasks);
 
   bool active() const { return cut_ > 1 || tier_ != Tier::device; }
-  // Around a part of a pass: what it waits for besides, and after its last task.
+  // Called around a part of a pass: before() adds to what its first task waits for; after() follows its last task.
   void before(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask>& waits);
   void after(const graph::Coordinates& at, std::size_t use, LocalTask done);
 
  private:
   struct Kept {
-    Bytes size;  // of the whole
+    Bytes size;  // of the whole input
     LocalTask since;
-    BufferId where;  // it, or its slice where it is cut
+    BufferId where;  // the input, or this rank's slice if it is sharded
   };
   bool keeps(const graph::Coordinates& at, std::size_t use) const;
   const models::Training& training() const { return draft_.pipe.plan->job.training; }
@@ -36,7 +36,7 @@ class Checkpoints {
   const Tier tier_;
   const std::int64_t cut_;                                                      // tensor ranks that share one
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, Kept> kept_;  // by stage, micro-batch and use
-  std::vector<LocalTask> computed_;                                             // parts, in the rank's order
+  std::vector<LocalTask> computed_;                                             // last tasks of parts, in order
 };
 
 }  // namespace rehearsal::lower

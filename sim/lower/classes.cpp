@@ -7,8 +7,8 @@
 namespace rehearsal::lower {
 namespace {
 
-// A colour for a sequence of numbers: 128 bits, so that two sequences share one never in practice (below 1e-27 for a
-// hundred thousand actors).
+// A colour for a sequence of numbers: 128 bits, so that two sequences practically never collide (probability below
+// 1e-27 for a hundred thousand actors).
 struct Fingerprint {
   std::uint64_t high = 0x9e3779b97f4a7c15, low = 0xd1b54a32d192ed03;
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
@@ -92,7 +92,7 @@ class Refinement {
     return all;
   }
 
-  // A set: how many alike it waits for, or loads, does not matter to it.
+  // A set: the number of equivalent actors that it waits for, or resources that it loads, makes no difference.
   void look_at_actors() {
     for (std::size_t a = 0; a < of_actor_.size(); ++a) {
       set_.clear();
@@ -107,7 +107,7 @@ class Refinement {
     }
   }
 
-  // Sums: what each class of actors takes of it in each way.
+  // Sums: the load that each class of actors puts on the resource in each way.
   void look_at_resources() {
     for (std::size_t r = 0; r < of_resource_.size(); ++r) {
       sums_.clear();

@@ -1,11 +1,12 @@
 // Which ranks may stand for each other: the coarsest equitable partition of everything that runs (ranks, groups,
 // channels: actors) together with everything that is shared (resources).
 //
-// Two actors stay together if they do the same, wait for alike actors in the same roles, and load alike resources; two
-// resources if every class of actors loads them with the same sum. Then members of a class start and end together, by
-// induction over the instants of a run: what is ready, what is left and what every resource carries are functions of
-// the class. So a graph with one rank of each class, on one resource of each class that carries what the whole class
-// loads it with, has the same times to the picosecond (sim/design/sharing.md). Waiting needs sets, resources need sums.
+// Two actors share a class if they do the same work, wait for equivalent actors in the same roles, and load equivalent
+// resources; two resources do if every class of actors puts the same total load on both. Members of a class then start
+// and end together, by induction over the instants of a run: which work is ready, how much of it is left and what every
+// resource carries depend on the class alone. So a graph with one rank of each class, on one resource of each class
+// that carries the load of its whole class, has the same times to the picosecond (sim/design/sharing.md). Waiting
+// compares sets, resources compare sums.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -16,8 +17,8 @@
 namespace rehearsal::lower {
 
 struct ActorLink {
-  std::uint32_t role;   // as what: the same number means the same
-  std::uint32_t actor;  // whom it waits for
+  std::uint32_t role;   // purpose of the link: equal numbers are equivalent
+  std::uint32_t actor;  // the one that is waited for
 };
 struct ActorLoad {
   graph::Way way;
@@ -25,7 +26,7 @@ struct ActorLoad {
   std::int64_t parts;
 };
 
-// What is to be divided. Colours: what two of them must have in common from the start.
+// Input of the partition. Actors, or resources, of different colours never share a class.
 struct Actors {
   std::vector<std::uint64_t> colour;
   Csr<ActorLink> links;  // a row for each actor
@@ -34,8 +35,8 @@ struct Actors {
 };
 
 struct Classes {
-  std::vector<std::uint32_t> of_actor, of_resource;        // the class of each
-  std::vector<std::uint32_t> first_actor, first_resource;  // the member of least number, by class
+  std::vector<std::uint32_t> of_actor, of_resource;        // class of each
+  std::vector<std::uint32_t> first_actor, first_resource;  // lowest-numbered member of each class
   std::uint32_t rounds = 0;
 };
 

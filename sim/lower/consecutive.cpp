@@ -22,10 +22,10 @@ struct Works {
   std::optional<WorkId> to_previous, to_next;  // messages
 };
 
-// Where the full state is received that is validated before a task: ahead of what is received in advance of that task.
-// Messages are received one after the other, and one for later work may be sent by whoever waits for the state.
+// Position of the receive of the full state that is validated before `task`: ahead of receives that are posted early
+// for this task or later ones. Receives are in order, and the sender of a later message may itself wait for this state.
 std::size_t received_before(const graph::Program& one, std::size_t task) {
-  std::vector<bool> needed(task);  // by what is computed before the task
+  std::vector<bool> needed(task);  // by a computation before the task
   std::size_t place = task;
   for (std::size_t i = task; i-- > 0;) {
     if (one.lane[i] == Lane::compute) needed[i] = true;
@@ -67,15 +67,15 @@ class Copier {
       if (k > 0 && i == receive_before_) receive_state();
       if (k > 0 && i == validate_before_) validate();
       auto after = copies_.dependencies(i);
-      // The first computation of an iteration follows what is left of the one before on other lanes: the parameters
-      // that a sharded optimizer gathers.
+      // The first computation of an iteration waits for what the previous one left on other lanes: the all-gather of
+      // parameters that a sharded optimizer updated.
       if (one_.lane[i] == Lane::compute && unfinished_) after.push_back(*unfinished_), unfinished_.reset();
-      // So does a gather that nothing precedes: of what the step before has updated.
+      // A gather without dependencies also waits: for the previous optimizer step, whose parameters it gathers.
       if (one_.coordinates[i].pass == Pass::parameter_gather && after.empty() && stepped_) after.push_back(*stepped_);
       if (one_.coordinates[i].pass == Pass::optimizer && !stepped) combine(after), stepped = true;
       copies_.add(i, one_.work[i], after);
     }
-    if (!stepped) combine({});  // given pipelines: a step that takes no time
+    if (!stepped) combine({});  // given pipelines have no optimizer: an empty step
     const auto latest = [&](Pass pass) -> std::optional<LocalTask> {
       for (std::size_t i = one_.size(); i-- > 0;)
         if (one_.coordinates[i].pass == pass) return at()[k * one_.size() + i];
@@ -89,14 +89,14 @@ class Copier {
     return program_.add({work, lane, here, end ? end->value : graph::kNoEndpoint}, after);
   }
 
-  // Adds this rank's part to the partial state and hands it on; `after` = its gradients are there.
+  // Adds this rank's contribution to the partial state and sends it on. `after`: its gradients are complete.
   void combine(std::vector<LocalTask> after) {
     if (ends_.partial_in) after.push_back(add(works_.receive, Lane::receive, ends_.partial_in));
     const LocalTask combined = add(works_.nothing, Lane::compute, {}, after);
     if (ends_.partial_out) add(*works_.to_next, Lane::send, ends_.partial_out, {combined});
   }
 
-  // Waits for the full state of the iteration before and hands it on. The last rank has known it since it combined.
+  // Receives the full state of the previous iteration; validate() sends it on. The last rank knows it since combine().
   void receive_state() {
     if (ends_.full_in) state_ = add(works_.receive, Lane::receive, ends_.full_in);
   }
@@ -114,7 +114,7 @@ class Copier {
   graph::Repeat copies_;
   StateEnds ends_;
   std::optional<LocalTask> state_;                 // received and not yet validated
-  std::optional<LocalTask> unfinished_, stepped_;  // of the iteration before
+  std::optional<LocalTask> unfinished_, stepped_;  // last tasks of the previous iteration
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The graph of one iteration -> the graph of several that follow each other without a global barrier, with the messages
-// of optimizer post-validation between them (sim/design/optimizer-sync.md).
+// Graph of one iteration -> graph of several iterations without a global barrier between them, with the messages of
+// optimizer post-validation (sim/design/optimizer-sync.md).
 #pragma once
 #include <optional>
 #include <span>
@@ -15,30 +15,30 @@ struct Consecutive {
   std::vector<std::vector<LocalTask>> at;
 };
 
-// [p]: the replicas of pipeline rank p. The i-th of one and the i-th of the next are neighbours in a pipeline.
+// [p]: the replicas of pipeline rank p. The i-th replicas of consecutive ranks are neighbours in one pipeline.
 std::vector<std::vector<RankId>> by_pipeline_rank(const graph::TaskGraph& graph, std::uint32_t pipeline);
 
-// The works of the messages that carry the optimizer's state: entry r joins pipeline ranks r and r+1, as many bytes as
-// a sum of squares and a flag.
+// The messages that carry the optimizer's state: entry r, between pipeline ranks r and r+1, is as large as a sum of
+// squares and a flag.
 std::vector<graph::Work> state_messages(const graph::TaskGraph& one, std::uint32_t pipeline);
 
-// The ends of a program through which the state travels: partial sums up the ranks, the full state back down. They come
-// behind those that the program has so far.
+// Endpoints that carry the state: partial sums up the pipeline ranks, the full state back down. They are numbered after
+// the endpoints that the program already has.
 struct StateEnds {
   std::optional<graph::EndpointId> partial_in, partial_out, full_in, full_out;
 };
 StateEnds state_ends(graph::ProgramBuilder& program, bool has_previous, bool has_next);
 
-// A builder with the works of a graph, under their numbers.
+// A builder that holds the works of a graph under the same ids.
 graph::GraphBuilder with_works(const graph::TaskGraph& one);
-// Ranks, channels and groups of `one` around other programs, by pipeline rank, whose first endpoints are those of the
-// ones that they come from; and the channels of the state.
+// Rebuilds `one` (ranks, channels, groups) with other programs, one per pipeline rank, and adds the channels of the
+// state. The first endpoints of each program must be those of the program that it replaces.
 graph::TaskGraph rejoined(const graph::TaskGraph& one, const std::vector<std::vector<RankId>>& ranks,
                           std::vector<graph::Program> programs, std::span<const StateEnds> ends,
                           graph::GraphBuilder builder);
 
-// `validate_before[r]`: the task of pipeline rank r before which it waits, in every iteration but the first, for the
-// full state of the iteration before. Works keep their numbers; new ones come after them.
+// `validate_before[r]`: in every iteration but the first, pipeline rank r waits before this task for the full state of
+// the previous iteration. Works keep their numbers; new ones are appended.
 Consecutive consecutive(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
                         std::span<const graph::Work> messages, std::span<const LocalTask> validate_before);
 

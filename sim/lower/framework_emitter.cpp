@@ -1,14 +1,14 @@
-// The work of a framework: operators with the memory they hold, reductions under or after the backward, one optimizer
-// step. Given pipelines (no plan) have passes only.
+// The tasks of a framework's rank: operators with the memory they hold, gradient reductions under or after the
+// backward, one optimizer step. Given pipelines (no plan) have passes only.
 #include <algorithm>
 #include <utility>
 
 #include "lower/gathered_forward.hpp"
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
-#include "lower/step_emitter.hpp"
 #include "lower/served.hpp"
 #include "lower/sharded_passes.hpp"
+#include "lower/step_emitter.hpp"
 #include "lower/step_end.hpp"
 #include "lower/tiers.hpp"
 #include "models/traffic.hpp"
@@ -37,8 +37,8 @@ class FrameworkEmitter : public StepEmitter {
     if (overlaps() && !reduced_in_passes()) begin_buckets(last_gradient);
   }
 
-  // Part by part where shards or checkpoints come and go, where a forward waits for what is gathered under it, and
-  // where gradients are reduced under the last backward, so that a bucket travels while what follows computes.
+  // Emitted part by part if shards or checkpoints come and go, if the forward waits for parameters gathered under it,
+  // or if gradients are reduced under the last backward: a bucket then travels while later parts compute.
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
     const bool gathers = gathered_ && gathered_->waits(at);
     const bool reduces = last_gradient && overlaps() && !reduced_in_passes();
@@ -57,7 +57,7 @@ class FrameworkEmitter : public StepEmitter {
     return last;
   }
 
-  // One number, of what each tensor rank holds; replicas have it of whole gradients.
+  // All-reduces one number, the norm over what each tensor rank holds; replicas compute theirs from whole gradients.
   void finish_norms() override {
     const auto& group = pipe_.plan->tensor_group;
     if (group.ranks == 1) return;
@@ -106,7 +106,8 @@ class FrameworkEmitter : public StepEmitter {
  private:
   bool is_served() const { return pipe_.plan && pipe_.plan->job.data_parallel.served(); }
   bool overlaps() const { return (draft_.replicated() || is_served()) && pipe_.plan->overlaps_gradients(); }
-  // Micro-batch by micro-batch, as ZeRO-2 and 3 do; passes that come in parts for another reason leave it to the end.
+  // ZeRO-2 and 3 reduce after each micro-batch; passes split into parts for another reason reduce at the end of the
+  // step.
   bool reduced_in_passes() const { return sharded_ && sharded_->reduces(); }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
 
@@ -121,8 +122,8 @@ class FrameworkEmitter : public StepEmitter {
     bucket_complete_ = done;
     add_to_buckets(part);
   }
-  // What is left, or all buckets where none was pushed under the backward; then what comes back, and the update where
-  // workers do it.
+  // Pushes the remaining gradients (all, if none were pushed under the backward), pulls the results, and updates here
+  // if workers run the optimizer.
   void finish_served(Coordinates at, LocalTask last) {
     if (!overlaps()) {
       begin_buckets({});
@@ -159,7 +160,7 @@ class FrameworkEmitter : public StepEmitter {
                                       Precision::fp32, experts ? Axis::expert_data : Axis::data);
   }
 
-  // When the last reduction has ended, as torch's finalize_backward does.
+  // Copies once the last reduction has ended, as torch's finalize_backward does.
   void copy_back() {
     for (const bool experts : {false, true})
       if (const double some = experts ? fused_.experts : fused_.dense; some > 0)
@@ -167,7 +168,7 @@ class FrameworkEmitter : public StepEmitter {
             {draft_.works.intern(copy_from_fused(*pipe_.plan, some, experts)), Lane::compute, bucket_at_},
             std::vector{*reduced_});
   }
-  // One, or one that is filled while the other is on its way.
+  // One fused buffer, or two if reductions overlap: one is filled while the other is being reduced.
   void fused_buffers() {
     const auto& plan = *pipe_.plan;
     const auto held = plan.learning(stages_);
@@ -190,7 +191,7 @@ class FrameworkEmitter : public StepEmitter {
     };
     keep(&plan::StateBytes::parameters, graph::MemoryCategory::parameters);
     keep(&plan::StateBytes::gradients, graph::MemoryCategory::gradients);
-    if (plan.job.training.offload.delayed_update)  // those of the step that is updated, and of the one that is computed
+    if (plan.job.training.offload.delayed_update)  // those of the step being updated, and of the one being computed
       keep(&plan::StateBytes::gradients, graph::MemoryCategory::gradients);
     const auto& job = pipe_.plan->job;
     if (plan.fuses_gradients()) fused_buffers();
@@ -206,7 +207,7 @@ class FrameworkEmitter : public StepEmitter {
       draft_.program.resident({job.framework.workspace, graph::MemoryCategory::workspace});
   }
 
-  // Whole on every replica (adalomo.py, __init__).
+  // Factored moments are held whole on every replica (adalomo.py, __init__).
   void factored_moments() {
     std::vector<Bytes> tensors;
     Bytes all{};
@@ -218,7 +219,7 @@ class FrameworkEmitter : public StepEmitter {
     draft_.program.resident({all, graph::MemoryCategory::optimizer, draft_.program.tensors(std::move(tensors))});
   }
 
-  // An array of casts, and the flat one made of it: two tensors that live while the optimizer steps.
+  // Two tensors that live during the optimizer step: an array of the casts, and the flat one made of it.
   void copy_gradients(std::vector<graph::BufferUse>& uses) {
     const auto& job = pipe_.plan->job;
     const Bytes size = bytes(parameters_ * job.framework.step_gradient_bytes);
@@ -230,10 +231,10 @@ class FrameworkEmitter : public StepEmitter {
     uses.emplace_back(copies, graph::Access::free);
   }
 
-  // One array per part: what an allocator loses by rounding the single matrices is below a MiB each.
+  // One array per part: rounding single matrices up would cost the allocator less than a MiB each.
   void resident(double per_parameter, double of_experts, graph::MemoryCategory category, Tier tier) {
     if (tier != Tier::device && per_parameter <= 0) return;
-    const bool all = category == graph::MemoryCategory::parameters;  // else what learns alone
+    const bool all = category == graph::MemoryCategory::parameters;  // else trainable parameters only
     const auto held = all ? pipe_.plan->held(stages_) : pipe_.plan->learning(stages_);
     const auto size_of = [&](double parameters, double experts) {
       return bytes((parameters - experts) * per_parameter + experts * of_experts);
@@ -258,14 +259,14 @@ class FrameworkEmitter : public StepEmitter {
   const Pipeline& pipe_;
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
-  std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3, other tiers, checkpoints that are kept apart
+  std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3, other tiers, sharded or offloaded checkpoints
   std::optional<ServedUpdate> served_;    // parameter servers
   std::optional<GatheredForward> gathered_;
   double parameters_ = 0;
   std::optional<GradientBuckets> buckets_;
   Coordinates bucket_at_;
   LocalTask bucket_complete_;
-  plan::Plan::HeldParameters fused_;            // parameters whose gradients went through a fused buffer under the backward
+  plan::Plan::HeldParameters fused_;  // parameters reduced through a fused buffer under the backward
   std::optional<LocalTask> reduced_;  // the last task of the gradient reduction
 };
 

@@ -18,7 +18,8 @@ bool both_gradients(Pass pass) {
 std::size_t index(graph::MemoryCategory category) { return static_cast<std::size_t>(category); }
 }  // namespace
 
-FusedTasks::Recipe& FusedTasks::recipe(std::uint32_t staged, Pass pass, Grouping grouping, std::optional<std::size_t> use) {
+FusedTasks::Recipe& FusedTasks::recipe(std::uint32_t staged, Pass pass, Grouping grouping,
+                                       std::optional<std::size_t> use) {
   const std::size_t n = parts_.stage(staged).uses.size();
   const auto [it, fresh] = recipes_.try_emplace({staged, pass, grouping, use.value_or(n)});
   if (!fresh) return it->second;
@@ -40,7 +41,7 @@ std::uint32_t FusedTasks::input_slot(std::uint32_t staged, Grouping grouping, st
   return known.slot[instance(staged, use, *part.input, known)];
 }
 
-// Of a value that one piece of a sequence makes and another one uses up.
+// Slot of a value that one piece of a sequence makes and another one consumes.
 std::optional<std::uint32_t> FusedTasks::shared_slot(const Part& part, std::size_t value, std::size_t use) const {
   if (!part.model) return std::nullopt;
   for (const auto& shared : part.model->carried)
@@ -55,7 +56,7 @@ FusedTasks::Layout& FusedTasks::layout(std::uint32_t staged, Grouping grouping) 
   return it->second;
 }
 
-// Values of the parts, then what stands below each part and above the last: activations, then gradients.
+// Values of the parts, then values at the boundaries (below each part, above the last): activations, then gradients.
 FusedTasks::Layout FusedTasks::made(std::uint32_t staged, Grouping grouping) const {
   Layout layout;
   const auto& uses = parts_.stage(staged).uses;
@@ -82,7 +83,7 @@ FusedTasks::Layout FusedTasks::made(std::uint32_t staged, Grouping grouping) con
   for (std::size_t b = 1; b <= n; ++b) {
     if (part(b - 1).output_gradient || b == n)
       between(b - 1, part(b - 1).output_gradient, n + 1 + b);
-    else  // nobody takes it
+    else  // it has no consumer
       between(b, part(b).input_gradient, n + 1 + b);
   }
   for (std::size_t i = 0; i < layout.instances.size(); ++i) {
@@ -105,7 +106,8 @@ FusedTasks::Layout FusedTasks::made(std::uint32_t staged, Grouping grouping) con
   return layout;
 }
 
-std::size_t FusedTasks::instance(std::uint32_t staged, std::size_t use, std::uint16_t value, const Layout& layout) const {
+std::size_t FusedTasks::instance(std::uint32_t staged, std::size_t use, std::uint16_t value,
+                                 const Layout& layout) const {
   const auto& uses = parts_.stage(staged).uses;
   const std::size_t n = uses.size(), first = layout.first.back() + parts_.of(uses.back(), staged).values.size();
   const Part& part = parts_.of(uses[use], staged);
@@ -113,7 +115,7 @@ std::size_t FusedTasks::instance(std::uint32_t staged, std::size_t use, std::uin
   if (value == part.output) return first + use + 1;
   if (value == part.input_gradient) return first + n + 1 + use;
   if (value == part.output_gradient) return first + n + 1 + use + 1;
-  // Of a skip connection within the stage: as whoever makes it has it.
+  // Both ends of a skip connection within the stage use the instance of the part that makes the value.
   if (const auto partner = uses[use].partner) {
     const auto& other = parts_.of(uses[*partner], staged).model->skip;
     if (value == part.model->skip.taken) return layout.first[*partner] + *other.given;
@@ -122,9 +124,10 @@ std::size_t FusedTasks::instance(std::uint32_t staged, std::size_t use, std::uin
   return layout.first[use] + value;
 }
 
-// Births and deaths of one part in a pass, in order. A stage takes in what comes to it with its first operation, and
-// drops what it has handed on with its last.
-std::vector<FusedTasks::Event> FusedTasks::events(std::uint32_t staged, Pass pass, std::size_t use, const Layout& layout) const {
+// Births and deaths of the values of one part in a pass, in order. The first operation of a stage takes in its inputs;
+// the last one drops the outputs that have been sent.
+std::vector<FusedTasks::Event> FusedTasks::events(std::uint32_t staged, Pass pass, std::size_t use,
+                                                  const Layout& layout) const {
   const auto& stage = parts_.stage(staged);
   const auto& uses = stage.uses;
   const bool keeps_output = stage.keeps_output;
@@ -133,7 +136,7 @@ std::vector<FusedTasks::Event> FusedTasks::events(std::uint32_t staged, Pass pas
   const auto& operations = part.of(pass).operations;
   const bool forward = pass == Pass::forward, backward = both_gradients(pass), last_use = use + 1 == n;
   std::vector<Event> events;
-  // Of skip connections with other stages.
+  // Skip connections with other stages.
   const auto skips = [&](std::size_t operation, auto models::Part::Skip::*end, bool born) {
     for (std::size_t u = 0; u < n; ++u) {
       const auto* model = parts_.of(uses[u], staged).model;
@@ -208,8 +211,8 @@ TaskRecipe FusedTasks::folded(std::uint32_t staged, Pass pass, const std::vector
   const auto within = [&](std::size_t instance) { return born[instance] && dies[instance]; };
 
   graph::FusedTask fold;
-  constexpr std::uint32_t kFreed = 0x40000000;    // counted behind what it allocates, once that is known
-  std::map<std::uint32_t, std::uint32_t> use_of;  // slot -> which of the uses that allocate
+  constexpr std::uint32_t kFreed = 0x40000000;    // offset by the number of allocations, once known
+  std::map<std::uint32_t, std::uint32_t> use_of;  // slot -> index of the use that allocates it
   std::vector<graph::TensorList> tensors;
   std::uint32_t inside = 0;
   MemoryByCategory level{};
@@ -219,7 +222,7 @@ TaskRecipe FusedTasks::folded(std::uint32_t staged, Pass pass, const std::vector
     const auto& it = layout.instances[event.instance];
     const auto slot = layout.slot[event.instance];
     const bool from_here = born[event.instance];
-    // What came from an earlier pass counts as it did there.
+    // A value from an earlier pass keeps the category that it had there.
     const bool again = from_here ? pass != Pass::forward : it.crosses == Crosses::input_to_weight;
     const auto as = again ? it.again : it.category;
     auto& at = layout.place[event.instance];
@@ -241,7 +244,7 @@ TaskRecipe FusedTasks::folded(std::uint32_t staged, Pass pass, const std::vector
     }
     fold.steps.push_back({at, layout.in_buffer[event.instance], event.born ? it.size : Bytes{}});
     level[index(as)] += event.born ? it.size : -it.size, now += event.born ? it.size : -it.size;
-    // While an operation runs all that it makes is there, and what it is the last to need.
+    // While an operation runs, its outputs are alive, and so are the inputs that it is the last to need.
     const bool running = event.born && (e + 1 == all.size() || !all[e + 1].born);
     if (running && now > most) most = now, fold.highest = level;
   }

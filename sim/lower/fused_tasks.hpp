@@ -1,6 +1,6 @@
-// What a pass of a stage is as tasks: one for each operation, one for a part, or one for the whole pass. All are made
-// of the same operations by one function: a coarse task takes as long as the works that it holds, its buffers are those
-// that outlive it, and what lives within it is its fold (graph::FusedTask). Worked out once, for all micro-batches.
+// Turns a pass of a stage into tasks: one per operation, one per part, or one for the whole pass. One function makes
+// all of them from the same operations: a coarse task lasts as long as the works in it, its buffers are those that
+// outlive it, and values that live within it are in its fold (graph::FusedTask). Computed once, for all micro-batches.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -12,11 +12,12 @@
 
 namespace rehearsal::lower {
 
-// Which values of a stage and a micro-batch share a buffer: none; those of a part, or of the stage, that are made in
-// one pass, die in one pass and count as the same. What one part hands to the next is a buffer of its own among parts.
+// Which values of a stage and a micro-batch share a buffer: none; or those of a part, or of the stage, that are made in
+// one pass, die in one pass and have the same category. With `parts`, what one part passes to the next has its own
+// buffer.
 enum class Grouping : std::uint8_t { values, parts, stage };
 
-// Slots from here on are of a micro-batch, whose pieces share what they hold (models::Carried).
+// Slots from here on belong to a micro-batch, whose pieces share the values (models::Carried).
 inline constexpr std::uint32_t kSharedSlots = 0x80000000;
 
 struct TaskRecipe {
@@ -30,12 +31,12 @@ struct TaskRecipe {
   std::optional<Axis> group = {};
   std::optional<WorkId> beside = {};
   Axis beside_along = Axis::tensor;
-  std::size_t beside_tasks = 1;                            // until it has ended, this one counted
-  std::optional<std::uint16_t> tile = {}, completes = {};  // of an operation by itself: as models::Step
-  std::vector<Allocation> allocates;                       // numbers of a stage and a micro-batch, below FusedTasks::slots()
+  std::size_t beside_tasks = 1;                            // until it has ended, including this one
+  std::optional<std::uint16_t> tile = {}, completes = {};  // of a single operation: as models::Step
+  std::vector<Allocation> allocates;                       // slots of a stage and a micro-batch
   std::vector<std::uint32_t> frees;
-  std::optional<graph::FusedTask> fold = {};  // uses: first what it allocates, then what it frees
-  std::size_t first_births = 0;          // steps of the fold that are what its first operation makes
+  std::optional<graph::FusedTask> fold = {};  // uses: first the allocations, then the frees
+  std::size_t first_births = 0;               // steps of the fold that allocate for its first operation
 };
 
 class FusedTasks {
@@ -43,32 +44,32 @@ class FusedTasks {
   FusedTasks(const Parts& parts, graph::GraphBuilder& works, graph::ProgramBuilder& program)
       : parts_(parts), works_(works), program_(program) {}
 
-  // `staged`: whose pass it is (Parts::staged). Of the whole pass as one task, or of one use: as one task, or one for
-  // each operation where values are not grouped.
+  // `staged`: whose pass it is (Parts::staged). Recipe of the whole pass as one task, or of one use: one task, or one
+  // per operation if values are not grouped.
   using Recipe = std::vector<TaskRecipe>;
   Recipe& recipe(std::uint32_t staged, graph::Pass pass, Grouping grouping, std::optional<std::size_t> use);
   std::size_t slots(std::uint32_t staged, Grouping grouping) { return layout(staged, grouping).known.size(); }
-  // Of what a use takes from the one before it; it has an input.
+  // Slot of the input that a use takes from the one before it; the use must have an input.
   std::uint32_t input_slot(std::uint32_t staged, Grouping grouping, std::size_t use);
 
  private:
-  // A value of a stage and a micro-batch: of one part, or between two.
+  // A value of a stage and a micro-batch: inside one part, or between two.
   struct Instance {
     Bytes size;
     graph::MemoryCategory category, again;
     Crosses crosses = Crosses::no;
-    std::size_t use;  // that it belongs to; of what stands between two parts: beyond all
+    std::size_t use;  // that it belongs to; past the last one for values between two parts
     bool contiguous = false;
   };
   struct Layout {
     std::vector<Instance> instances;
-    std::vector<std::size_t> first;  // of the values of each use
+    std::vector<std::size_t> first;  // the first value of each use
     using Key = std::tuple<std::size_t, graph::MemoryCategory, Crosses, bool>;
     std::map<Key, std::uint32_t> known;    // slots
     std::vector<std::uint32_t> slot;       // of each instance
     std::vector<std::uint32_t> in_buffer;  // which tensor of its buffer it is
-    // Of the fold that is being made, and nothing between two of them: a pass that comes part by part is as many folds
-    // as it has parts.
+    // Scratch data of the fold being built, empty between two folds: a pass that is emitted part by part has one fold
+    // per part.
     std::vector<std::uint8_t> born, dies;
     std::vector<std::uint32_t> place;
   };

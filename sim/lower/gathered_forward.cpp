@@ -9,13 +9,13 @@ using graph::Pass;
 
 GatheredForward::GatheredForward(ProgramDraft& draft, const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft.pipe.plan;
-  // Whoever gathers together has one order: that of the model, where a rank of either direction has the same stages.
+  // Ranks that gather together need one order: that of the model, as ranks of both directions hold the same stages.
   auto in_order = stages;
   std::stable_sort(in_order.begin(), in_order.end(),
                    [&](auto a, auto b) { return a % plan.stages.size() < b % plan.stages.size(); });
   const auto uses_of = [&](std::uint32_t stage) -> const auto& { return draft.pipe.parts.stages[stage].uses; };
   GradientBuckets filling(plan, draft.pipe.parts, plan.one_table(stages));
-  // Of each kind, as the backward fills them: what a bucket holds, and the parts that it is needed by.
+  // Buckets of each kind, filled in the order of the backward: their size, and the parts that need them.
   struct Bucket {
     double parameters = 0;
     std::vector<Use> parts;
@@ -37,7 +37,7 @@ GatheredForward::GatheredForward(ProgramDraft& draft, const std::vector<std::uin
 
   const double each = plan.gathered_bytes();
   for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-    const auto [stage, use] = bucket->parts.back();  // the first in the order of the forward
+    const auto [stage, use] = bucket->parts.back();  // the first in forward order
     const Coordinates at{Pass::parameter_gather, static_cast<std::uint16_t>(stage), uses_of(stage)[use].layer,
                          graph::kNoMicrobatch};
     const auto gathered =

@@ -1,6 +1,6 @@
 // Gradients that are reduced under the backward pass: tensor by tensor, in the order in which the backward completes
-// them, into buckets that are sent off when they are full (torch DDP; DeepSpeed's ZeRO-2). A tensor is never cut.
-// Gradients are known part by part, so the buckets that one part fills go out together, one reduction each.
+// them, in buckets that are reduced when full (torch DDP; DeepSpeed's ZeRO-2). A tensor is never split. Gradients are
+// known per part, so the buckets that one part fills are issued together, one reduction each.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -14,17 +14,17 @@ namespace rehearsal::lower {
 
 class GradientBuckets {
  public:
-  // `one_table`: both ends of a tied embedding are of one rank, whose gradients travel once, with the embedding.
+  // `one_table`: the rank holds both ends of a tied embedding; their gradients are reduced once, with the embedding.
   GradientBuckets(const plan::Plan& plan, const Parts& parts, bool one_table)
       : plan_(plan), parts_(parts), one_table_(one_table) {}
 
-  // What a part puts into one bucket, in parameters, and what that bucket then holds. Experts have buckets of their
-  // own, as they have replicas of their own.
+  // Parameters that a part adds to one bucket, and that the bucket holds afterwards. Experts have buckets of their own,
+  // because they are replicated over other ranks.
   struct Share {
     double added = 0, bucket = 0;
     bool full = false, experts = false;
   };
-  // The gradients of a part that somebody else has too: of each kind all shares but the last fill their bucket.
+  // Gradients of a part that other replicas have too. Of each kind, all shares but the last fill their bucket.
   std::vector<Share> add(const StageParts::Use& use) {
     const double bytes_each = plan::state_bytes(plan_.job.training).gradients;
     std::vector<Share> shares;
@@ -48,7 +48,7 @@ class GradientBuckets {
     }
     return shares;
   }
-  // What the last one holds, in parameters; 0 = nothing is left.
+  // Parameters in the last, partly filled bucket; 0 = nothing is left.
   double close(bool experts) { return std::exchange(open_[experts ? 1 : 0], 0); }
 
  private:

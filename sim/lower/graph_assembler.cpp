@@ -34,18 +34,19 @@ void GraphAssembler::connect(graph::GraphBuilder& builder) {
   }
 }
 
-graph::ResourceTable GraphAssembler::places(const Csr<ActorLoad>& loads, const std::vector<cluster::Resource>& resources,
-                             const Classes* classes, const cluster::Machine& machine) const {
+graph::ResourceTable GraphAssembler::places(const Csr<ActorLoad>& loads,
+                                            const std::vector<cluster::Resource>& resources, const Classes* classes,
+                                            const cluster::Machine& machine) const {
   graph::ResourceTable places;
-  std::vector<std::uint32_t> number(resources.size(), kNone);  // in the graph, of those that stand for a class
+  std::vector<std::uint32_t> number(resources.size(), kNone);  // in the graph, of resources that represent a class
   for (std::uint32_t r = 0; r < resources.size(); ++r) {
     if (classes && classes->first_resource[classes->of_resource[r]] != r) continue;
     number[r] = static_cast<std::uint32_t>(places.resources.size());
     const auto& resource = resources[r];
-    places.resources.push_back(
-        {resource.counts_processors() ? graph::capacity(machine.spec().gpu_at(machine.rank(resource.from)).sms)
-                                      : graph::capacity(resource.rate),
-         r, 0});
+    places.resources.push_back({resource.counts_processors()
+                                    ? graph::capacity(machine.spec().gpu_at(machine.rank(resource.from)).sms)
+                                    : graph::capacity(resource.rate),
+                                r, 0});
   }
   for (std::uint32_t r = 0; r < resources.size(); ++r) {
     places.of_machine.push_back(number[classes ? classes->first_resource[classes->of_resource[r]] : r]);
@@ -78,11 +79,12 @@ graph::ResourceTable GraphAssembler::places(const Csr<ActorLoad>& loads, const s
   places.begin_groups();
   for (std::size_t g = 0; g < actors_.groups.size(); ++g)
     if (first(actors_.group(g))) add(of[of_[actors_.group(g)]]);
-  // Channels by the endpoint of their sender, or of the rank that stands for it.
+  // Channels by the send endpoint of their sender, or of the rank that represents it.
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> sends(actors_.ranks());  // endpoint, class
   for (std::size_t c = 0; c < actors_.channels.size(); ++c)
     if (first(actors_.channel(c)))
-      sends[first_of_[of_[actors_.channels[c].from]]].emplace_back(actors_.channels[c].send.value, of_[actors_.channel(c)]);
+      sends[first_of_[of_[actors_.channels[c].from]]].emplace_back(actors_.channels[c].send.value,
+                                                                   of_[actors_.channel(c)]);
   std::vector<ActorLoad> nothing;
   for (std::uint32_t r = 0; r < actors_.ranks(); ++r) {
     if (!first(r)) continue;

@@ -15,7 +15,7 @@ using graph::Pass;
 
 namespace {
 
-// One is read, one updated, one written.
+// One segment is being read, one updated, one written.
 constexpr std::size_t kSegmentsHeld = 3;
 
 }  // namespace
@@ -92,7 +92,8 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
       disks ? read(moments_, {Tier::nvme, *held.states}, floats(2 * held.shard()), {}) : nullptr;
   uses.emplace_back(moments ? moments->buffer : *held.states, Access::write);
 
-  const TierBuffer wide = held.master ? TierBuffer{offload_.optimizer, *held.master} : TierBuffer{offload_.parameters, held.parameters};
+  const TierBuffer wide =
+      held.master ? TierBuffer{offload_.optimizer, *held.master} : TierBuffer{offload_.parameters, held.parameters};
   BufferPool::Slot* const master = wide.tier == Tier::nvme ? read(masters_, wide, floats(held.shard()), {}) : nullptr;
   result.result = master ? master->buffer : wide.buffer, result.slot = master;
   uses.emplace_back(result.result, Access::write);
@@ -129,7 +130,7 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
   return result;
 }
 
-// The device holds the whole of what it shares with ZeRO-1 and 2.
+// With ZeRO-1 and 2 the device holds whole parameters, with ZeRO-3 its shard.
 void HostUpdates::bring_back(ShardState& held, Step& step, std::vector<LocalTask> after) {
   if (offload_.parameters != Tier::device) return;
   after.push_back(step.done);

@@ -13,22 +13,23 @@ namespace {
 
 using graph::Way;
 
-// From one seat of the job to another: of each stripe where it leaves the domain. Ways as of the tensor axis.
+// A hop from one seat of the job to another; one per stripe if it leaves the domain. Ways are those of the tensor axis.
 struct MemberHop {
   Way way;
   std::int64_t from, to, stripe;
 };
 
-// Channels say GPUs: servers have no seats.
+// Hops of channels name GPUs, since parameter servers have no seats.
 std::uint32_t gpu_of(const plan::Job& job, const MemberHop& hop, std::int64_t end) {
   const auto at = static_cast<std::uint32_t>(end);
   return hop.way == Way::path ? at : job.gpu_of_seat(at);
 }
 
-// The hops of the members of a group, ring by ring: inside each domain from one to the next, and from each to its like
-// in the next domain that the group has members in. Where those differ in number there are as many of the latter as its
-// price counts on. Of all members, by their seats, or of one alone. `pairs`: also to its like in every other domain.
-// `mirrored`: the group is of two directions, whose members are not evenly spaced.
+// The hops of the members of a group, ring by ring: inside each domain from one member to the next, and from each
+// member to its counterpart in the next domain of the group. If domains have different numbers of members, there are as
+// many inter-domain hops as the price assumes. For all members, by seat, or for `only` one. `pairs`: also to the
+// counterpart in every other domain. `mirrored`: a group of both pipeline directions, whose members are not evenly
+// spaced.
 template <class Each>
 void for_each_hop(const cluster::Machine& machine, const plan::Job& job, std::vector<std::uint32_t> ranks, bool pairs,
                   const Each& each, std::optional<std::uint32_t> only = std::nullopt, bool mirrored = false) {
@@ -62,16 +63,16 @@ void for_each_hop(const cluster::Machine& machine, const plan::Job& job, std::ve
   }
 }
 
-// Of replicas in both directions of the pipeline.
+// Groups of replicas in both directions of the pipeline.
 bool both_ways(Axes axes) { return axes.holds(Axis::pipeline) && axes != Axes(Axis::pipeline); }
-// Whose members exchange parts one by one.
+// Groups whose members exchange parts pairwise.
 constexpr bool exchanges(Axes axes) { return axes.holds(Axis::expert) || axes.holds(Axis::context); }
 
 template <class Each>
 void for_each_hop(const cluster::Machine& machine, const plan::Job& job, const JobActors::Channel& channel,
                   const Each& each) {
   const auto from = job.gpu(channel.from), to = job.gpu(channel.to);
-  if (from == to) return;  // a server that is beside its worker
+  if (from == to) return;  // a server on the GPU of its worker
   const bool inside = from / machine.domain() == to / machine.domain();
   for (std::int64_t stripe = 0; stripe < (inside ? 1 : machine.stripes()); ++stripe)
     each(MemberHop{Way::path, from, to, stripe});
@@ -86,8 +87,8 @@ Way way_of(cluster::Resource::Kind of_host) {
                                         : Way::disk_write;
 }
 
-// What one actor loads, entries of one way and resource as one. Routes of a group share most of their links, so they
-// are added up as they come.
+// The loads of one actor, with entries of the same way and resource merged. Routes of a group share most of their
+// links, so loads are summed as they are added.
 class Row {
  public:
   void add(Way way, std::uint32_t resource) {
@@ -107,12 +108,13 @@ class Row {
 
  private:
   std::vector<ActorLoad> loads_;
-  std::vector<std::uint32_t> at_;  // by resource and way: where it is in loads_, from 1; 0: nowhere yet
+  std::vector<std::uint32_t> at_;  // by resource and way: its index in loads_ plus 1; 0: none yet
 };
 
 }  // namespace
 
-JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_stages, bool mirrored) : ends(of_stages) {
+JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_stages, bool mirrored)
+    : ends(of_stages) {
   for (std::uint32_t r = 0; r < rank_layout.ranks(); r++) programs.push_back(rank_layout.stage(r));
   for (std::uint32_t p = 0; p < ends.size(); p++) {
     for (const auto& [key, send] : ends[p].sends) {
@@ -126,8 +128,8 @@ JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends
   add_all_groups(rank_layout, mirrored);
 }
 
-JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program,
-           std::vector<Channel> between)
+JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_programs,
+                     std::vector<std::uint32_t> program, std::vector<Channel> between)
     : ends(of_programs), programs(std::move(program)), channels(std::move(between)) {
   add_all_groups(rank_layout, false);
 }
@@ -258,8 +260,8 @@ Conditions conditions(const JobActors& actors, const plan::Plan& plan, bool in_s
         for_each_hop(machine, job, rank_layout.group(axis, r), exchanges(axis), narrow(all.inside[r]));
   for (std::size_t g = 0; g < actors.groups.size(); ++g)
     if (actors.groups[g].ranks.size() > 1)
-      for_each_hop(machine, job, actors.groups[g].ranks, exchanges(actors.groups[g].axes), narrow(all.of[actors.group(g)]),
-                   std::nullopt, both_ways(actors.groups[g].axes));
+      for_each_hop(machine, job, actors.groups[g].ranks, exchanges(actors.groups[g].axes),
+                   narrow(all.of[actors.group(g)]), std::nullopt, both_ways(actors.groups[g].axes));
   for (std::size_t c = 0; c < actors.channels.size(); ++c)
     for_each_hop(machine, job, actors.channels[c], narrow(all.of[actors.channel(c)]));
   health.check_crossed(crossed);
@@ -267,7 +269,7 @@ Conditions conditions(const JobActors& actors, const plan::Plan& plan, bool in_s
 }
 
 Actors loaded_actors(const JobActors& actors, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources,
-              const Conditions* conditions, const std::vector<std::uint32_t>& own_times) {
+                     const Conditions* conditions, const std::vector<std::uint32_t>& own_times) {
   Actors all;
   all.loads = std::move(loads);
   std::vector<std::vector<ActorLink>> links(actors.size());
@@ -277,7 +279,8 @@ Actors loaded_actors(const JobActors& actors, Csr<ActorLoad> loads, const std::v
     links[actor].push_back({as, rank}), links[rank].push_back({as, actor});
   };
   for (std::size_t g = 0; g < actors.groups.size(); ++g)
-    for (const auto r : actors.groups[g].ranks) both(actors.group(g), r, static_cast<std::uint32_t>(actors.groups[g].end));
+    for (const auto r : actors.groups[g].ranks)
+      both(actors.group(g), r, static_cast<std::uint32_t>(actors.groups[g].end));
   for (std::size_t c = 0; c < actors.channels.size(); ++c) {
     const auto& channel = actors.channels[c];
     both(actors.channel(c), channel.from, kRoles + 2 * channel.send.value);

@@ -17,7 +17,7 @@ namespace rehearsal::lower {
 struct JobActors {
   struct Group {
     Axes axes;
-    std::size_t end;                   // of Ends::groups
+    std::size_t end;                   // index into Ends::groups
     std::vector<std::uint32_t> ranks;  // ascending by place
   };
   struct Channel {
@@ -25,13 +25,14 @@ struct JobActors {
     graph::EndpointId send, receive;
   };
 
-  // One program for each pipeline rank, whose replicas speak to their like. `mirrored`: the model is trained in two
-  // directions, ranks p and P-1-p hold the same parts of its two copies. `of_stages` outlives it.
+  // One program per pipeline rank; its replicas communicate with their counterparts. `mirrored`: the model is trained
+  // in two directions, and ranks p and P-1-p hold the same parts of its two copies. `of_stages` must outlive this
+  // object.
   JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_stages, bool mirrored);
-  // The program of each rank, and who speaks to whom.
-  JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program,
-       std::vector<Channel> between);
-  // Workers and the servers that they push to, which form no groups.
+  // The program of each rank, and the channels between ranks.
+  JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends>& of_programs,
+            std::vector<std::uint32_t> program, std::vector<Channel> between);
+  // Workers and the parameter servers that they push to, which form no groups.
   JobActors(const std::vector<Ends>& of_programs, std::vector<std::uint32_t> program, std::vector<Channel> between)
       : ends(of_programs), programs(std::move(program)), channels(std::move(between)) {}
 
@@ -50,29 +51,29 @@ struct JobActors {
 
  private:
   void add_all_groups(const plan::RankLayout& rank_layout, bool mirrored);
-  // Of those of the ranks that have the endpoint, which stages without layers need not.
+  // Includes only ranks that have the endpoint: stages without layers may lack it.
   void add_group(Axes axes, std::size_t end, std::vector<std::uint32_t> ranks);
   void add_groups(const plan::RankLayout& rank_layout, Axes axes, std::size_t end);
   void add_mirrored_groups(const plan::Mesh& mesh, Axes axes, std::size_t end);
 };
 
-// A row of loads for each actor, on resources that are numbered as they are met. The groups of a rank whose
-// collectives coarse tasks hold inside (kInside) are on its row too: its own part in them.
+// A row of loads for each actor, on resources numbered by first use. Coarse tasks contain collectives (kInside); a
+// rank's own share in their load is on the rank's row too.
 Csr<ActorLoad> loads(const JobActors& actors, const plan::RankLayout& rank_layout, const plan::Job& job,
                      cluster::Resources& resources);
 
-// Under which conditions a actors runs where GPUs are of several kinds or something is wrong.
+// Conditions under which the actors run, if GPUs are of several kinds or something is faulty.
 struct Conditions {
   std::vector<graph::Condition> of;      // of each actor: kernels of ranks, links of groups and channels
-  std::vector<graph::Condition> inside;  // of each rank: links of its tensor group, whose collectives coarse tasks hold
+  std::vector<graph::Condition> inside;  // of each rank: links of its tensor group, used inside coarse tasks
 };
-// `in_step`: tasks hold collectives of tensor groups, so that all of a group go at the pace of the slowest. Throws
-// UserError where such a group has GPUs of several kinds, and where a link that a fault names is on nobody's way.
+// `in_step`: tasks contain collectives of tensor groups, so a whole group runs at the pace of its slowest rank. Throws
+// UserError if such a group has GPUs of several kinds, or if no traffic uses a link that a fault names.
 Conditions conditions(const JobActors& actors, const plan::Plan& plan, bool in_step);
 
-// Who waits for whom, and what must be alike from the start. `conditions`: null where nothing is wrong. `own_times`: of
-// each rank, a number below 2^20 that those with other times have otherwise; may be empty.
+// Which actor waits for which, and the initial colours. `conditions`: null if nothing is faulty. `own_times`: a number
+// below 2^20 for each rank, different for ranks with different times; may be empty.
 Actors loaded_actors(const JobActors& actors, Csr<ActorLoad> loads, const std::vector<cluster::Resource>& resources,
-              const Conditions* conditions = nullptr, const std::vector<std::uint32_t>& own_times = {});
+                     const Conditions* conditions = nullptr, const std::vector<std::uint32_t>& own_times = {});
 
 }  // namespace rehearsal::lower

@@ -1,5 +1,5 @@
-// The programs of pipeline ranks, joined into a task graph: a rank for each GPU, or for each class of GPUs that nothing
-// tells apart; channels between them, groups of them, and the resources of the machine that each of these loads.
+// Joins the programs of pipeline ranks into a task graph: one rank per GPU, or per class of equivalent GPUs; channels
+// between them, groups of them, and the machine's resources that each of these loads.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace rehearsal::lower {
 
-// `plan`: null for given pipelines, which have one GPU a rank and share nothing. Where nothing is shared there are no
-// resource_map. With symmetry one rank stands for all that feel the same: all of a pipeline rank where nothing is
-// shared and nothing wrong.
+// `plan`: null for given pipelines, which have one GPU per rank and share nothing. Returns no ResourceMap if nothing is
+// shared. With symmetry one rank represents all equivalent ones: all replicas of a pipeline rank if nothing is shared
+// and nothing is faulty.
 std::optional<ResourceMap> join(std::vector<LoweredRank> roles, const StageTransfers& transfers, const plan::Plan* plan,
-                                 const Options& options, graph::GraphBuilder& builder);
+                                const Options& options, graph::GraphBuilder& builder);
 
 }  // namespace rehearsal::lower

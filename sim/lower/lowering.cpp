@@ -15,7 +15,7 @@
 namespace rehearsal::lower {
 namespace {
 
-// A graph of operators that nobody asked for has no more tasks: some seconds of simulation.
+// Limit for an operator-level graph that the user did not ask for: some seconds of simulation.
 constexpr std::uint64_t kMostFineTasks = 2'000'000;
 
 // A task graph holds whole micro-batches and one update at the end of the step.
@@ -25,7 +25,8 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
   const auto refuse = [&](const char* why) {
     throw UserError("schedule " + schedule.name + " runs in `rehearse schedule` but not yet in `rehearse run`: " + why);
   };
-  if (schedule.placement == schedule::Placement::bidirectional && native_kernels && plan->job.training.updates_at_once())
+  if (schedule.placement == schedule::Placement::bidirectional && native_kernels &&
+      plan->job.training.updates_at_once())
     refuse("the gradients of its two copies meet at the end only; set training.optimizer to sgd");
   if (schedule.updates != schedule::Updates::at_flush && native_kernels) {
     if (plan->job.data_parallel.served()) refuse("workers of parameter servers step once; set schedule to 1f1b");
@@ -169,7 +170,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   return end;
 }
 
-// One stage, as framework_work.cpp makes tasks of it.
+// A single stage, split into tasks as framework_emitter.cpp does.
 std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   std::vector<End::LastPart> parts;
   GradientBuckets buckets(*plan_, parts_, plan_->job.model.tie_embeddings);

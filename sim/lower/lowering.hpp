@@ -1,6 +1,6 @@
-// Plan + schedule -> TaskGraph. Two phases, because a schedule may want to know how long a stage takes:
+// Plan + schedule -> TaskGraph. Two phases, because a schedule may depend on the stage times:
 //   Lowering lowering(plan);                          works of every stage are interned
-//   auto durations = cost.price(lowering.works());    (somebody prices them)
+//   auto durations = cost.price(lowering.works());    (the caller prices them)
 //   auto problem = lowering.problem(durations, held); stage times and memory as plain numbers, for the schedule
 //   TaskGraph graph = std::move(lowering).lower(schedule, problem, options);
 #pragma once
@@ -13,8 +13,8 @@
 #include "graph/detail.hpp"
 #include "graph/resource_table.hpp"
 #include "graph/task_graph.hpp"
-#include "lower/stage_transfers.hpp"
 #include "lower/parts.hpp"
+#include "lower/stage_transfers.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
 
@@ -23,19 +23,19 @@ namespace rehearsal::lower {
 using graph::Detail;
 
 struct Options {
-  // Operators all the same where works feel each other and the GPUs of a tensor group are not alike: the collectives
-  // inside coarser tasks would feel what is around each GPU alone, and nobody would wait for the slowest.
+  // Operator level is used anyway if works contend and the GPUs of a tensor group are not equivalent: collectives
+  // inside coarser tasks would see the surroundings of one GPU only, and would not wait for the slowest.
   Detail detail = Detail::stage;
-  // One rank stands for all that do the same; off: every rank is there.
+  // One rank represents all equivalent ones; off: every rank is in the graph.
   bool symmetry = true;
-  bool shares = false;  // works feel each other: with what surrounds them
+  bool shares = false;  // works contend for resources: lower() also returns a ResourceMap
 };
 
-// What works find at their places.
+// The machine's resources that works load.
 struct ResourceMap {
   graph::ResourceTable places;
-  std::vector<cluster::Resource> resources;  // those of the machine: Places::Resource::origin
-  // Of the ranks, where some tensor group has members of several; else 0.
+  std::vector<cluster::Resource> resources;  // of the machine, by Resource::origin
+  // Number of classes of ranks if a tensor group has members of several; else 0.
   std::uint32_t classes_in_groups = 0;
 };
 struct Lowered {
@@ -44,15 +44,15 @@ struct Lowered {
   Detail detail = Detail::stage;
 };
 
-// A pipeline of given times without a model (abstract scenarios); one GPU per rank.
+// A pipeline with given times and no model (abstract scenarios); one GPU per rank.
 struct GivenPipeline {
   std::uint32_t ranks = 1, chunks = 1, microbatches = 1;
   std::vector<GivenStage> stages;  // ranks * chunks
   Time transfer;
   bool blocking_sends = false;
   std::uint32_t pieces = 1;                // of a micro-batch, which share its times
-  std::vector<bool> leaves_domain = {};    // hop by hop: by the rank's other wire; empty = none does
-  std::vector<schedule::Edge> edges = {};  // where stages are no chain: all of them, `transfer` and `wire` of each
+  std::vector<bool> leaves_domain = {};    // per hop: over the rank's other wire; empty = none does
+  std::vector<schedule::Edge> edges = {};  // if stages form no chain: all edges, with `transfer` and `wire` of each
 };
 
 class Lowering {
@@ -62,21 +62,21 @@ class Lowering {
   explicit Lowering(const GivenPipeline& pipeline);
 
   std::span<const graph::Work> works() const { return builder_.works(); }
-  // `durations`: one Time per work so far; `held`: of messages, how long they hold their wire (empty: nothing does).
-  // Memory in bytes (given pipelines: in their unit).
+  // `durations`: one Time per work so far; `held`: how long each message occupies its wire (empty: no time). Memory in
+  // bytes (given pipelines: in their unit).
   schedule::Problem problem(std::span<const Time> durations, std::span<const Time> held = {}) const;
-  // Forward and backward of one part of a model as a stage would run it; the same in all that are cut alike.
+  // Forward and backward of one part of a model as a stage runs it; equal for all stages with the same layout.
   Time time(ModelPart part, std::size_t stage, std::span<const Time> durations) const;
   bool blocking_sends() const { return blocking_; }
-  // Of a model; null for a given pipeline.
+  // The plan of a model; null for a given pipeline.
   const plan::Plan* plan() const { return plan_ ? &*plan_ : nullptr; }
   const StageTransfers& transfers() const { return transfers_; }
-  // Times of an iteration without a graph: interns what each rank does when the passes are over, and how the last
-  // backward goes where gradients are reduced under it and there is no pipeline. Nothing when only the graph can tell
-  // (a pipeline whose gradients are reduced, or parameters that are gathered, under computation; own kernels).
+  // Times of an iteration without a graph: interns what each rank does after the passes and, if gradients are reduced
+  // under the last backward and there is no pipeline, that backward part by part. Empty if only the graph can tell (a
+  // pipeline that reduces gradients under computation, parameters gathered under computation, native kernels).
   struct End {
     std::vector<std::vector<std::pair<WorkId, bool>>> ranks;  // per pipeline rank, in order; true = joins the embedding
-    // Part by part: its backward, and the reductions that it sends off.
+    // A part: its backward, and the reductions that are issued after it.
     struct LastPart {
       WorkId backward;
       std::vector<WorkId> reductions;

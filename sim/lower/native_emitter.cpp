@@ -1,5 +1,5 @@
-// The work of this program's own kernels: every pass as the kernels that compute it, on buffers that live exactly as
-// long as they are needed (models/lives.hpp). Always at operator detail.
+// The tasks of the native kernels: every pass as the kernels that compute it, on buffers that live exactly as long as
+// they are needed (models/lives.hpp). Always at operator detail.
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -33,7 +33,7 @@ class NativeEmitter : public StepEmitter {
     state_.begin(stages);
   }
 
-  // What the pass waits for are takes (below) of the compute lane, which its order implies.
+  // Ignores what it should wait for: those are takes (below), earlier tasks of the compute lane.
   LocalTask pass(const Coordinates& at, bool, std::vector<LocalTask>) override {
     const std::size_t first = first_position(parts_, at.stage), n = parts_.stages[at.stage].uses.size();
     if (at.pass == Pass::forward) state_.begin_forward(at.stage, at.microbatch);
@@ -65,8 +65,8 @@ class NativeEmitter : public StepEmitter {
     return sequencer_.last();
   }
 
-  // Messages: the transport's copy ends where the rank's own buffer begins. Of a value that comes in several parts the
-  // first one makes the buffer.
+  // Messages: the transport's copy ends where the rank's own buffer begins. If a value arrives in several parts, the
+  // first one allocates the buffer.
   LocalTask take(const Coordinates& at, const P2POp& p2p, LocalTask receive) override {
     const auto [border, key] = arriving(at, p2p.value);
     std::vector<BufferUse> uses;
@@ -77,7 +77,7 @@ class NativeEmitter : public StepEmitter {
     uses.emplace_back(border->at(key), Access::write);
     return sequencer_.compute(staging_copy(p2p, true), at, uses, graph::kNoEndpoint, receive);
   }
-  // In the place of the buffer that it goes on from.
+  // Sends straight from the buffer that the value was received into.
   LocalTask relay(const Coordinates& at, const P2POp& p2p, LocalTask) override {
     const auto [border, key] = arriving(at, p2p.value);
     const std::vector<BufferUse> uses{{border->at(key), Access::read}};
@@ -115,7 +115,8 @@ class NativeEmitter : public StepEmitter {
     return draft_.works.intern(graph::StagingCopy{region ? Bytes(region->size) : message(), incoming, {}, region});
   }
 
-  // What comes into a pass over an edge, and what goes out: by where it stands between parts, or as a skip connection.
+  // Buffer of a value that enters or leaves a pass over an edge: by its position between parts, or as a skip
+  // connection.
   struct StageBoundary {
     std::map<Key, BufferId>* map;
     Key key;
@@ -145,7 +146,7 @@ class NativeEmitter : public StepEmitter {
     INVARIANT(!input.empty(), "what a recomputation begins with outlives the forward");
     checkpoints_.keep(input.key(), input.mapped(), at);
   }
-  // Of this use of the stage, and what those that follow it need is begun.
+  // Brings back the checkpoint of this use, and starts to fetch those of the following uses.
   void bring_checkpoints(std::size_t use, const Coordinates& at, const Coordinates& here) {
     const auto& uses = parts_.stages[at.stage].uses;
     const std::size_t first = first_position(parts_, at.stage), ahead = state_.tiers().slots();
@@ -156,16 +157,18 @@ class NativeEmitter : public StepEmitter {
   }
 
   // --- values -------------------------------------------------------------------------------------------------------
-  // Activations enter a position from below, gradients from above: one buffer on the border of two parts. Pieces of a
-  // sequence find the keys and values of others, and the gradients of those.
-  std::optional<StageBoundary> border(const Part& part, std::size_t position, std::uint32_t microbatch, std::uint16_t value) {
+  // Activations enter a position from below, gradients from above: one buffer at the boundary of two parts. Pieces of a
+  // sequence share keys and values, and their gradients.
+  std::optional<StageBoundary> border(const Part& part, std::size_t position, std::uint32_t microbatch,
+                                      std::uint16_t value) {
     if (value == part.input) return StageBoundary{&activations_, {position, microbatch}};
     if (value == part.output) return StageBoundary{&activations_, {position + 1, microbatch}};
     if (value == part.output_gradient) return StageBoundary{&gradients_, {position, microbatch}};
     // The first part has no gradient to hand on; what a layer above it makes dies there (position 0 - 1 is not used).
     if (value == part.input_gradient) return StageBoundary{&gradients_, {position - 1, microbatch}};
     const auto& skip = part.model->skip;
-    if (value == skip.given || value == skip.taken) return StageBoundary{&skips_, {*by_position_[position]->skip, microbatch}};
+    if (value == skip.given || value == skip.taken)
+      return StageBoundary{&skips_, {*by_position_[position]->skip, microbatch}};
     if (value == skip.given_gradient || value == skip.taken_gradient)
       return StageBoundary{&skip_gradients_, {*by_position_[position]->skip, microbatch}};
     for (const auto& shared : part.model->carried)
@@ -188,8 +191,8 @@ class NativeEmitter : public StepEmitter {
 
   // --- parameters and gradients
   // ---------------------------------------------------------------------------------------
-  // Of each segment of a part, for one pass: gathered (ZeRO-3), which is dropped at its end, or brought from another
-  // tier into memory that is used in turn.
+  // Parameters of each segment of a part during one pass: gathered (ZeRO-3) and dropped at its end, or fetched from
+  // another tier into buffers that are used in turn.
   struct Whole {
     std::vector<std::optional<BufferId>> buffers;
     std::vector<BufferId> gathered;

@@ -44,8 +44,8 @@ void NetworkCheckpoints::keep(Key key, BufferId input, const Coordinates& at) {
     return;
   }
   leaving_.settle(1, at);
-  const TierBuffer home{tier_,
-                  draft_.program.buffer({.size = part(), .category = MemoryCategory::activations, .tier = tier_})};
+  const TierBuffer home{
+      tier_, draft_.program.buffer({.size = part(), .category = MemoryCategory::activations, .tier = tier_})};
   const BufferUse made(home.buffer, Access::allocate);
   sequencer_.join(at, std::span(&made, 1));
   const auto way = tiers_.store(part(), kept, home, at, sequencer_.so_far(), {}, staged_);

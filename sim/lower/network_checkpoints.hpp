@@ -1,6 +1,5 @@
-// What this program's own kernels keep of a layer that is recomputed, its input, where that is cut over the tensor
-// group (ZeRO-R, arXiv 1910.02054, section 6.1) or leaves the device: between the forward of the layer and its
-// backward.
+// Checkpoints of native kernels: the input of a recomputed layer, sharded over the tensor group (ZeRO-R, arXiv
+// 1910.02054, section 6.1) or offloaded between the forward of the layer and its backward.
 #pragma once
 #include <map>
 #include <optional>
@@ -18,12 +17,12 @@ class NetworkCheckpoints {
   NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers);
   void open();  // before the first task
 
-  // Of a layer, counted in its stage.
+  // Whether the input of a layer is kept here. `layer`: within its stage.
   bool keeps(std::uint16_t layer) const;
-  // The layer has gone forward, and its input is given up; before its backward somebody has it again.
+  // keep() follows the forward of the layer and gives up `input`; back() returns it on the device before the backward.
   void keep(Key key, BufferId input, const graph::Coordinates& at);
   BufferId back(Key key, const graph::Coordinates& at);
-  // Begins what takes time of that, for a backward that is soon to come.
+  // Starts the slow steps of back() early, for a backward that comes soon.
   void begin(Key key, const graph::Coordinates& at);
 
  private:
@@ -39,7 +38,7 @@ class NetworkCheckpoints {
   Sequencer& sequencer_;
   NetworkTiers& tiers_;
   const Tier tier_;
-  const std::int64_t cut_;  // tensor ranks that share one
+  const std::int64_t cut_;  // tensor ranks that share one input
   BufferPool staged_;
   std::map<Key, Kept> kept_;
   PendingOffload leaving_;

@@ -10,10 +10,10 @@ using graph::BufferUse;
 using graph::Coordinates;
 using graph::EndpointId;
 using graph::EndpointKind;
-using graph::StagingCopy;
 using graph::Lane;
 using graph::MemoryCategory;
 using graph::Pass;
+using graph::StagingCopy;
 
 Coordinates in_step(Pass pass) { return {pass, 0, graph::kNoLayer, graph::kNoMicrobatch}; }
 
@@ -75,7 +75,7 @@ class NetworkServer {
         program_.add({works_.intern(StagingCopy{gradient, true}), Lane::compute, in_step(Pass::gradient_reduce)},
                      std::vector{arrived}, uses);
       };
-      if (w == 0) {  // the first of a sum is the sum
+      if (w == 0) {  // the first one initializes the sum
         take(part.sum, false);
         continue;
       }
@@ -92,9 +92,9 @@ class NetworkServer {
     const BufferId back = updates_ ? *part.parameters : part.sum;
     const std::vector<BufferUse> read{{back, Access::read}};
     for (const auto end : ends_.out) {
-      const auto handed = program_.add(
-          {works_.intern(StagingCopy{program_.buffer(back).size, false}), Lane::compute, in_step(Pass::parameter_gather)},
-          {}, read);
+      const auto handed = program_.add({works_.intern(StagingCopy{program_.buffer(back).size, false}), Lane::compute,
+                                        in_step(Pass::parameter_gather)},
+                                       {}, read);
       program_.add({works_.intern(graph::FixedDelay{}), Lane::send_out, in_step(Pass::parameter_gather), end.value},
                    std::vector{handed});
     }
@@ -144,8 +144,8 @@ void ServedSegments::pull(std::int64_t elements, Precision precision, BufferId i
   for (std::size_t turn = 0; turn < in.size(); ++turn) {
     const auto arrived =
         draft_.program.add({draft_.works.intern(graph::Receive{}), Lane::receive, here, in[turn].value});
-    sequencer_.compute(draft_.works.intern(StagingCopy{part, true, part * static_cast<std::int64_t>(turn)}), here, write,
-                       graph::kNoEndpoint, arrived);
+    sequencer_.compute(draft_.works.intern(StagingCopy{part, true, part * static_cast<std::int64_t>(turn)}), here,
+                       write, graph::kNoEndpoint, arrived);
   }
 }
 

@@ -21,8 +21,8 @@ std::int64_t numbered(Axis replicas) {
 }
 }  // namespace
 
-// Where tokens are cut over the tensor group its ranks have gradients of rows of their own for what all of them hold:
-// packed into one buffer, summed, and put back.
+// With tokens split over the tensor group, its ranks have gradients from different rows for parameters that all of them
+// hold: these are packed into one buffer, all-reduced, and unpacked.
 void NetworkState::sum_over_tensor(const ShardState& held, BufferId gradient, const Coordinates& at) {
   struct Run {
     std::int64_t from, elements;
@@ -157,7 +157,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     const std::int64_t cut = served_ ? plan.job.data_parallel.servers : held.shards;
     held.elements = (segment.elements + cut - 1) / cut * cut;
-    held.copy = segment.tied && head && plan.job.copies == 1;  // of two directions each rank has one, as replicas have
+    held.copy = segment.tied && head && plan.job.copies == 1;  // with two directions each rank has one, like replicas
     const std::int64_t shard = held.shard();
     const auto& offload = tiers_.offload();
     const auto keep = [&](Bytes size, MemoryCategory category, Tier tier) {
@@ -208,7 +208,7 @@ void NetworkState::begin_forward(std::uint32_t stage, std::uint32_t microbatch) 
   version_[{stage, microbatch}] = given ? given(stage, microbatch) : taken_[stage];
 }
 
-// Whether a micro-batch under way, or a later one whose version is given, computes with this version.
+// Whether a micro-batch in flight, or one later than `after` whose version is given, computes with this version.
 bool NetworkState::wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const {
   for (const auto& [key, its] : version_)
     if (key.first == stage && its == version) return true;
@@ -229,13 +229,13 @@ void NetworkState::end_backward(const Coordinates& at, const std::vector<std::si
     for (const std::size_t index : at_.at(position)) {
       const ShardState& held = held_[index];
       here.pass = Pass::optimizer;
-      std::optional<BufferId> old;  // the version of this micro-batch, when nobody needs it any more
+      std::optional<BufferId> old;  // the version of this micro-batch, once nothing needs it
       if (const auto it = kept_.find({index, used});
           it != kept_.end() && used != current && !wanted(at.stage, used, at.microbatch)) {
         old = it->second;
         kept_.erase(it);
       }
-      if (wanted(at.stage, current, at.microbatch)) {  // into the old one's place where there is one
+      if (wanted(at.stage, current, at.microbatch)) {  // into the old version's buffer if there is one
         const BufferId place =
             old ? *old : draft_.program.buffer({sized(held.elements, precision()), MemoryCategory::parameters});
         std::vector<BufferUse> uses{{held.parameters, Access::read}, {place, Access::write}};
@@ -279,8 +279,8 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
 }
 
-// The first of a step is copied out as it is; to later ones the sum so far comes back, and is kept again. The gradient
-// of one segment leaves while the next one is computed.
+// The first gradient of a step is copied out as it is; for later ones the sum so far is fetched, added to and stored
+// again. The gradient of one segment leaves while the next one is computed.
 void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates& at) {
   ShardState& held = held_[index];
   const TierBuffer home{tiers_.offload().gradients, *held.gradients};
@@ -311,7 +311,7 @@ BufferPool::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) 
   return slot;
 }
 
-// Matrix by matrix, in the order of the segment; its moments follow each other.
+// Matrix by matrix, in the order of the segment; their moments are stored one after the other.
 void NetworkState::update_matrices(const ShardState& held, BufferId gradient, const Coordinates& at) {
   std::vector<models::MatrixPlace> all;
   for (const auto& tensor : held.segment->tensors)
@@ -331,7 +331,7 @@ void NetworkState::update_matrices(const ShardState& held, BufferId gradient, co
 
 void NetworkState::update(const ShardState& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
                           std::optional<BufferId> free, Clip clip) {
-  // ZeRO-3 holds the own shard alone, everybody else all parameters, of which the sharded update touches a part.
+  // With ZeRO-3 a rank holds only its shard; else all parameters, of which a sharded update touches a part.
   const bool part_of_parameters = held.shards > 1 && zero_ < 3;
   const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
@@ -345,8 +345,6 @@ void NetworkState::update(const ShardState& held, BufferId gradient, bool part_o
   sequencer_.kernel(kernel, at, uses);
 }
 
-// Reduce, update, gather: ZeRO-0 sums the gradients everywhere; 1 sums each shard at its owner, who updates it for all;
-// 2 and 3 have summed already; 3 needs no gather, for every pass gathers anew.
 void NetworkState::clear_double(BufferId buffer, Pass pass) {
   const BufferUse all(buffer, Access::write);
   sequencer_.kernel({.kind = KernelKind::clear, .dims = {2}}, {pass, 0, graph::kNoLayer, graph::kNoMicrobatch},
@@ -355,6 +353,8 @@ void NetworkState::clear_double(BufferId buffer, Pass pass) {
 
 void NetworkState::finish_norms() { clear_double(loss(), Pass::norm_backward); }
 
+// Reduce, update, gather: ZeRO-0 all-reduces gradients; 1 reduces each shard to its owner, which updates it for all; 2
+// and 3 have reduced already; 3 needs no gather, because every pass gathers anew.
 void NetworkState::finish_step() {
   if (norm_) clear_double(*norm_, Pass::optimizer);
   if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
@@ -366,7 +366,7 @@ void NetworkState::finish_step() {
     c.pass = pass, c.stage = held.stage;
     return c;
   };
-  // In an order that is the same on all ranks that hold the same: of two directions one starts at the other's end.
+  // In an order that is the same on all ranks that hold the same: with two directions, one starts at the other's end.
   auto ordered = held_;
   std::stable_sort(ordered.begin(), ordered.end(), [](const ShardState& a, const ShardState& b) {
     return std::make_pair(!a.tied, a.stage) < std::make_pair(!b.tied, b.stage);
@@ -405,7 +405,7 @@ void NetworkState::finish_step() {
   ++iteration_;
 }
 
-// Gradients go out; and what came of those of `delay` iterations ago is awaited, behind the last one all that is left.
+// Sends gradients and receives the results of `delay` iterations ago; the last iteration receives all that are left.
 void NetworkState::finish_served() {
   const auto& plan = *draft_.pipe.plan;
   const auto& data = plan.job.data_parallel;
@@ -414,7 +414,7 @@ void NetworkState::finish_served() {
   const Coordinates at{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
   for (const ShardState& held : held_) served_->push(held.elements, *held.gradients);
   for (const ShardState& held : held_) {
-    if (here && delay == 0) continue;  // the sum takes their place
+    if (here && delay == 0) continue;  // the sum is written over them
     const BufferUse gradient(*held.gradients, Access::write);
     sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, at, std::span(&gradient, 1));
   }

@@ -1,21 +1,21 @@
-// What a rank holds of the network: parameters, gradients and optimizer states of its segments, whole or as shards of
-// those that hold the same ones (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them. Experts
+// A rank's state of the network: parameters, gradients and optimizer states of its segments, whole or sharded over the
+// ranks that hold the same ones (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them. Experts
 // are replicated along Axis::expert_data, everything else over all data-parallel ranks.
 #pragma once
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "lower/shard_state.hpp"
 #include "lower/host_updates.hpp"
 #include "lower/network_tiers.hpp"
 #include "lower/sequencer.hpp"
+#include "lower/shard_state.hpp"
 
 namespace rehearsal::lower {
 
 class ServedSegments;
 
-// A step of the optimizer on `elements` of a segment, and what it keeps of each in fp32: moments, a master copy.
+// An optimizer step on `elements` of a segment, and the fp32 values it keeps per element: moments, a master copy.
 Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas);
 std::int64_t states_of_step(const plan::Plan& plan);
 bool keeps_master(const plan::Plan& plan);
@@ -24,9 +24,9 @@ class NetworkState {
  public:
   NetworkState(ProgramDraft& draft, Sequencer& sequencer);
   ~NetworkState();
-  // Makes the residents. Positions count the parts through the whole model.
+  // Creates the resident buffers. Positions count the parts through the whole model.
   void begin(const std::vector<std::uint32_t>& stages);
-  void finish_norms();  // what comes now is trained on; its losses are counted anew
+  void finish_norms();  // the passes from here on train; the loss is counted anew
   void finish_step();
 
   // The segments of a part at a position, as indices into held().
@@ -38,24 +38,24 @@ class NetworkState {
   bool lomo() const;  // or AdaLOMO
   bool adalomo() const;
   Precision precision() const;  // of parameters
-  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once (LOMO), or added up
-  // beyond the device.
+  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once (LOMO), or accumulated
+  // off the device.
   bool transient_gradients() const { return zero_ >= 2 || lomo() || tiers_.offload().gradients != Tier::device; }
 
   bool parameters_away() const { return tiers_.offload().parameters != Tier::device; }
   NetworkTiers& tiers() { return tiers_; }
-  // Own parameters of a segment on the device, where they are kept beyond it: the next of all tasks follows the copy.
-  // Whoever used them last says so.
+  // Fetches the rank's parameters of a segment that are kept off the device; the next task of any kind waits for the
+  // copy. The caller records the last task that uses the slot.
   BufferPool::Slot& fetch(std::size_t index, const graph::Coordinates& at);
 
-  // Schedules without a flush (schedule::Updates). The buffer in which a pass of this micro-batch finds the parameters:
+  // Schedules without a flush (schedule::Updates): the buffer with the parameters that a pass of this micro-batch uses:
   // the newest version, or an old one that was kept for it.
   BufferId parameters(std::size_t index, std::uint32_t stage, std::uint32_t microbatch) const;
   void begin_forward(std::uint32_t stage, std::uint32_t microbatch);
-  // The gradients of a stage of one micro-batch are complete: updates, where every backward does.
+  // The gradients of a stage for one micro-batch are complete: updates, if every backward does.
   void end_backward(const graph::Coordinates& at, const std::vector<std::size_t>& positions);
 
-  // The gradient of a part of one micro-batch is complete: where it is transient, reduces or consumes it, and frees it.
+  // The gradient of a part for one micro-batch is complete: if it is transient, reduces or consumes it, and frees it.
   void consume(std::size_t index, BufferId gradient, graph::Coordinates at);
 
  private:
@@ -77,14 +77,14 @@ class NetworkState {
   NetworkTiers tiers_;
   HostUpdates updates_;
   BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;
-  PendingOffload leaving_;                         // gradients
+  PendingOffload leaving_;                  // gradients
   std::unique_ptr<ServedSegments> served_;  // with parameter servers
-  std::uint32_t iteration_ = 0;             // of those in the graph
+  std::uint32_t iteration_ = 0;             // counted over those in the graph
   std::vector<ShardState> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
-  std::optional<BufferId> loss_, norm_;  // norm_: the square of that of all gradients, where steps are clipped by it
-  // Updates after every backward: how many a stage has taken, the version that each micro-batch under way computes
-  // with, and the old versions that are kept (a copy, made when an update would overwrite what somebody still needs).
+  std::optional<BufferId> loss_, norm_;  // norm_: squared norm of all gradients, if steps are clipped by it
+  // Updates after every backward: how many each stage has taken, the version that each micro-batch in flight computes
+  // with, and the old versions that are kept (a copy, made when an update would overwrite a version still in use).
   std::map<std::uint32_t, std::uint32_t> taken_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> version_;  // (stage, micro-batch)
   std::map<std::pair<std::size_t, std::uint32_t>, BufferId> kept_;            // (held, version)

@@ -31,8 +31,8 @@ void PendingOffload::settle(std::size_t but, const Coordinates& at) {
   }
 }
 
-LocalTask NetworkTiers::copy(Bytes size, TierBuffer from, TierBuffer to, const Coordinates& at, std::vector<LocalTask> after,
-                             std::optional<Axis> shard) {
+LocalTask NetworkTiers::copy(Bytes size, TierBuffer from, TierBuffer to, const Coordinates& at,
+                             std::vector<LocalTask> after, std::optional<Axis> shard) {
   std::sort(after.begin(), after.end());
   after.erase(std::unique(after.begin(), after.end()), after.end());
   graph::Copy work{size, from.tier, to.tier};
@@ -47,8 +47,8 @@ void add(std::vector<LocalTask>& to, const std::vector<LocalTask>& more) {
 }
 }  // namespace
 
-LocalTask NetworkTiers::fetch(Bytes size, TierBuffer from, BufferId to, const Coordinates& at, std::vector<LocalTask> ready,
-                              std::vector<LocalTask> room, BufferPool& staged) {
+LocalTask NetworkTiers::fetch(Bytes size, TierBuffer from, BufferId to, const Coordinates& at,
+                              std::vector<LocalTask> ready, std::vector<LocalTask> room, BufferPool& staged) {
   if (from.tier != Tier::nvme) {
     add(ready, room);
     return copy(size, from, {Tier::device, to}, at, std::move(ready));

@@ -1,6 +1,5 @@
-// What this program's own kernels keep beyond the device (sim/design/real-tiers.md): copies between buffers that are
-// there for the whole run, or that the compute lane allocates and frees. So no high-water mark of any tier depends on
-// when a copy ends.
+// What native kernels keep off the device (sim/design/real-tiers.md): copies between buffers that are either resident
+// or allocated and freed by the compute lane. So no high-water mark of any tier depends on when a copy ends.
 #pragma once
 #include <optional>
 #include <utility>
@@ -10,14 +9,14 @@
 
 namespace rehearsal::lower {
 
-// Memory that is taken once and used in turn, as buffers that are pinned once: who uses it next waits for who did last.
+// Buffers that are allocated (and pinned) once and used in turn: the next user of a slot waits for the last one.
 class BufferPool {
  public:
   struct Slot {
     BufferId buffer;
-    std::vector<LocalTask> used;  // by the last one
+    std::vector<LocalTask> used;  // last tasks that use it
   };
-  // Before the first task. Nothing where the buffers have no size.
+  // Call before the first task. Does nothing if the buffers have no size.
   void open(ProgramDraft& draft, std::size_t slots, const graph::Buffer& each);
   Slot& next();
 
@@ -26,13 +25,12 @@ class BufferPool {
   std::size_t at_ = 0;
 };
 
-// Buffers of the device that are on their way to another tier, oldest first: the compute lane frees them when they have
-// left.
+// Device buffers on their way to another tier, oldest first: the compute lane frees each once its copy has ended.
 class PendingOffload {
  public:
   explicit PendingOffload(Sequencer& sequencer) : sequencer_(sequencer) {}
   void add(LocalTask left, BufferId buffer) { under_way_.emplace_back(left, buffer); }
-  // Frees all but so many.
+  // Frees all but the newest `but`.
   void settle(std::size_t but, const graph::Coordinates& at);
 
  private:
@@ -40,7 +38,7 @@ class PendingOffload {
   std::vector<std::pair<LocalTask, BufferId>> under_way_;
 };
 
-// A buffer that keeps something on a tier; nothing else is in its first bytes.
+// A buffer that holds a value on some tier, from its first byte on.
 struct TierBuffer {
   Tier tier = Tier::device;
   BufferId buffer;
@@ -52,11 +50,11 @@ class NetworkTiers {
 
   const models::Offload& offload() const { return offload_; }
 
-  // One step of the way, on its lane. `shard`: as graph::Copy.
+  // A copy between neighbouring tiers, on its lane. `shard`: as in graph::Copy.
   LocalTask copy(Bytes size, TierBuffer from, TierBuffer to, const graph::Coordinates& at, std::vector<LocalTask> after,
                  std::optional<Axis> shard = {});
-  // To a buffer of the device and from it, over memory of the host where there are disks. `ready`: when the bytes are
-  // there, `room`: when they may arrive.
+  // Copies to and from a buffer of the device, staged in host memory if the tier is a disk. `ready`: when the bytes
+  // exist, `room`: when the destination may be written.
   LocalTask fetch(Bytes size, TierBuffer from, BufferId to, const graph::Coordinates& at, std::vector<LocalTask> ready,
                   std::vector<LocalTask> room, BufferPool& staged);
   struct Stored {
@@ -65,7 +63,7 @@ class NetworkTiers {
   Stored store(Bytes size, BufferId from, TierBuffer to, const graph::Coordinates& at, std::vector<LocalTask> ready,
                std::vector<LocalTask> room, BufferPool& staged, std::optional<Axis> shard = {});
 
-  // How many slots a way needs so that its copies may be as far ahead as the scenario says.
+  // Slots that a path needs so that its copies may run ahead as far as the scenario says.
   std::size_t slots() const { return static_cast<std::size_t>(offload_.prefetch) + 1; }
 
  private:

@@ -31,7 +31,7 @@ Pass pass_of(PassKind pass) {
   return Pass::forward;
 }
 
-// The operations that a step is made of.
+// The operations that make up a step.
 struct Operations {
   GraphBuilder& builder;
   const plan::Plan& plan;
@@ -51,7 +51,7 @@ struct Operations {
     const WorkId piece = std::visit([&](const auto& kernel) { return builder.intern(kernel); }, g.piece);
     auto collective = placed(g.collective);
     collective.pieces = static_cast<std::uint32_t>(std::max<std::int64_t>(1, g.pieces - 1));
-    collective.room_kept = true;  // Transformer Engine's overlap of products takes NCCL's or its own blocks off theirs
+    collective.room_kept = true;  // Transformer Engine's overlapped GEMMs leave blocks to NCCL or to its own copies
     const Operation both{
         .work = piece, .pass = pass, .beside = builder.intern(collective), .beside_along = g.collective.axis};
     std::vector<Operation> all(collective.pieces, both);
@@ -63,7 +63,7 @@ struct Operations {
         d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.shape(Axis::expert), d.load};
     return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
-  // The kernel with the offsets of its parameters and gradients in their segments.
+  // Fills in the offsets of the kernel's parameters and gradients in their segments.
   std::vector<Operation> operator()(Kernel kernel) const {
     INVARIANT(step.operands.size() <= kernel.offsets.size(), "a kernel has no more operands");
     for (std::size_t i = 0; i < step.operands.size(); i++) {
@@ -99,7 +99,7 @@ class PassBuilder {
     if (steps_beside_ > 0 && --steps_beside_ == 0)
       result_.operations[beside_].beside_operations = result_.operations.size() - beside_;
   }
-  // The operations since `first` take at least `host`: whatever their kernels leave, the GPU idles.
+  // Makes the operations since `first` last at least `host`: the GPU idles for the time that their kernels leave.
   void bound_by_host(std::size_t first, Time host, Pass pass) {
     if (plan_.job.framework.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
     const auto kernels = plan_.job.framework.launch_blocking ? Sequence{} : run(first);
@@ -139,10 +139,10 @@ class PassBuilder {
   const models::Part& part_;
   GraphBuilder& builder_;
   PassWork result_;
-  std::size_t beside_ = 0, steps_beside_ = 0;  // where the last of them began, and steps to its end
+  std::size_t beside_ = 0, steps_beside_ = 0;  // start of the last overlapped collective, and steps to its end
 };
 
-// What values count as, and between which passes they live.
+// The memory category of each value, and the passes between which it lives.
 std::vector<PartValue> values_of(const models::Part& part, const models::Lives& lives) {
   std::vector<bool> in_forward(part.values.size());
   for (const auto& step : part.forward)
@@ -162,7 +162,7 @@ std::vector<PartValue> values_of(const models::Part& part, const models::Lives& 
                       : value.holds == Holds::loss   ? MemoryCategory::loss
                       : passing                      ? MemoryCategory::workspace
                                                      : MemoryCategory::activations;
-    // Born in the forward, and again in the backward.
+    // Made in the forward, and recomputed in the backward.
     result.again = result.category;
     if (in_forward[v] && !lives.kept[v] && value.holds == Holds::activation) {
       result.again = MemoryCategory::recomputed;
@@ -190,8 +190,8 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
     const auto& steps = models::steps(model, kind);
     std::size_t i = 0;
     for (; i < steps.size() && steps[i].repeats; ++i) pass.add(steps[i], lives.of(kind)[i], Pass::recompute);
-    // Selective recomputation repeats a few kernels inside the backward's own launch stream; a full one is a forward
-    // pass.
+    // Selective recomputation repeats a few kernels inside the backward's own launch stream; full recomputation is a
+    // forward pass.
     if (recompute == models::Recompute::full) pass.bound_by_host(0, host(all_launches, 1), Pass::recompute);
     for (const auto& run : runs) {
       const auto first = pass.size();
@@ -267,7 +267,7 @@ ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth)
 
 namespace {
 
-// Those of a network that is cut in one way; into parts.layouts.
+// Adds the parts of a network with one layout to parts.layouts.
 void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
   const auto& training = plan.job.training;
   using models::Network;
@@ -299,7 +299,7 @@ void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
   for (const auto kind : {encoder, decoder}) layers(kKept, Recompute::none, kind, &Network::kept);
 }
 
-// Both ends of a skip connection, where they are of one stage.
+// Links the two ends of a skip connection if both are in this stage.
 void pair_skips(StageParts& stage) {
   std::map<std::uint32_t, std::size_t> begun;
   for (std::size_t i = 0; i < stage.uses.size(); ++i) {

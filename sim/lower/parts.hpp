@@ -1,5 +1,5 @@
-// The parts of a stage (embedding, layers, head) as interned works, pass by pass, with the lives of their values. Every
-// detail is made of these operations: a coarse task is the fold of its finer ones (folds.hpp).
+// The parts of a stage (embedding, layers, head) as interned works, pass by pass, with the lifetimes of their values.
+// All levels of detail are made of these operations: a coarse task fuses its finer ones (fused_tasks.hpp).
 #pragma once
 #include <algorithm>
 #include <array>
@@ -16,14 +16,14 @@ namespace rehearsal::lower {
 
 struct Operation {
   WorkId work;
-  graph::Pass pass;                // recompute for what a backward repeats
+  graph::Pass pass;                // `recompute` for what a backward repeats
   std::optional<Axis> group = {};  // a collective along this axis
-  // A collective that starts with it and has ended when so many operations have, this one counted.
+  // A collective that starts with it and ends by the time `beside_operations` operations have, including this one.
   std::optional<WorkId> beside{};
   Axis beside_along = Axis::tensor;
   std::size_t beside_operations = 1;
   std::vector<std::uint16_t> born = {}, dies = {};  // values of the part
-  const models::Step* step = nullptr;               // that it is, or is a part of
+  const models::Step* step = nullptr;               // that this operation is, or is part of
 };
 
 struct PassWork {
@@ -31,13 +31,13 @@ struct PassWork {
   WorkId whole;                       // their Sequence
 };
 
-// Between which passes a value outlives the one that makes it: made by the forward or the input gradient, until the
-// input gradient or the weight gradient has ended. A backward in one pass is both of them.
+// Between which passes a value stays alive: made by the forward or the input gradient, kept until the input gradient or
+// the weight gradient has ended. A backward in one pass is both of them.
 enum class Crosses : std::uint8_t { no, forward_to_input, forward_to_weight, input_to_weight };
 
 struct PartValue {
   Bytes size;
-  // What it counts as: of those that are made again in the backward, the first time and then.
+  // Its category when it is first made and, if it is made again in the backward, the second time.
   graph::MemoryCategory category = graph::MemoryCategory::activations, again = graph::MemoryCategory::activations;
   Crosses crosses = Crosses::no;
   bool contiguous = false;
@@ -47,11 +47,11 @@ struct Part {
   std::array<PassWork, models::kPassKinds> passes;
   std::vector<PartValue> values;
   std::optional<std::uint16_t> input, output, output_gradient, input_gradient;  // as models::Part
-  // From the forward to the end of the input gradient, of which `weight_hold` stays until the end of the weight
-  // gradient (M_B and M_W of Zero Bubble, 2401.10241; a weight_hold beyond the activation is made by the input
+  // Kept from the forward to the end of the input gradient; of it, `weight_hold` stays until the end of the weight
+  // gradient (M_B and M_W of Zero Bubble, 2401.10241; the excess of weight_hold over activation is made by the input
   // gradient).
   Bytes activation, weight_hold;
-  double parameters = 0, expert_parameters = 0;        // of which those of experts
+  double parameters = 0, expert_parameters = 0;        // all, and those of experts among them
   std::vector<models::Part::Gradient> gradients = {};  // by tensor, in the order in which a backward completes them
   const models::Part* model = nullptr;                 // null where times are given
 
@@ -59,7 +59,7 @@ struct Part {
   const PassWork& of(graph::Pass pass) const;
 };
 
-// The parts of a model; which of them there are depends on it. Kept: layers where not all are recomputed alike.
+// The parts that a model may have. kKept: layers that are not recomputed, if not all layers are recomputed alike.
 enum ModelPart : std::size_t { kEmbedding, kHead, kPrediction, kLayer, kKept = kLayer + models::kLayerKinds };
 inline constexpr std::size_t kModelParts = kKept + models::kLayerKinds;
 
@@ -68,29 +68,30 @@ struct StageParts {
   struct Use {
     std::size_t part;
     std::uint16_t layer;  // within the stage, or graph::kNoLayer for embedding and head
-    // Of a layer that gives or takes a skip connection: its number (Transformer::skips), and the use of this stage at
-    // its other end, where there is one.
+    // For a layer at either end of a skip connection: its number (Transformer::skips), and the use in this stage at the
+    // other end, if there is one.
     std::optional<std::uint32_t> skip = {};
     std::optional<std::size_t> partner = {};
   };
   std::vector<Use> uses;
   bool keeps_output = false;  // until its backward (models::Framework)
   Bytes output = {};          // of one micro-batch on one GPU
-  std::size_t layout = 0;     // which of Parts::layouts it is cut by
+  std::size_t layout = 0;     // index into Parts::layouts
 };
 
 struct Parts {
   std::vector<Part> parts;
-  std::uint32_t pieces = 1;        // of a sequence: parts come in runs of so many, piece by piece
-  std::vector<StageParts> stages;  // copy after copy where the model is trained in two directions
+  std::uint32_t pieces = 1;        // of a sequence: the pieces of a part follow each other
+  std::vector<StageParts> stages;  // one copy after the other if trained in two directions
   bool performed = false;          // by this program's own kernels
-  // Of a model: the index of each part that it has, cut in one way; kNoPart: none.
+  // For each layout of a model: the index of each part that it has; kNoPart: none.
   static constexpr std::size_t kNoPart = ~std::size_t{0};
   std::vector<std::array<std::size_t, kModelParts>> layouts;
 
-  // As the passes of a micro-batch, or of a piece of one, run it: a unit of a schedule.
+  // The part as a unit of a schedule runs it: a micro-batch, or a piece of one.
   const Part& of(const StageParts::Use& use, std::uint32_t unit) const { return parts[use.part + unit % pieces]; }
-  // Passes of one stage, and of one piece where there are several, are alike: as a number, which serves as their unit.
+  // Passes of one stage, and of one piece if there are several, are alike: a number for them, which also serves as
+  // unit.
   std::uint32_t staged(const graph::Coordinates& c) const { return c.stage * pieces + c.microbatch % pieces; }
   const StageParts& stage(std::uint32_t staged) const { return stages[staged / pieces]; }
 
@@ -101,7 +102,7 @@ struct Parts {
   bool stages_have_ends = false;
 };
 
-// Which part the n-th layer of the network is, of a stage that begins with `first`.
+// Which part the n-th layer of the network is, in a stage that begins with layer `first`.
 ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth);
 
 Parts model_parts(const plan::Plan& plan, graph::GraphBuilder& builder);
@@ -113,10 +114,10 @@ struct GivenStage {
 };
 Parts given_parts(const std::vector<GivenStage>& stages, std::uint32_t pieces, graph::GraphBuilder& builder);
 
-// A Sequence of whole passes, equal neighbours counted once.
+// A Sequence of whole passes; equal neighbours are one item with a count.
 WorkId sequence(const std::vector<WorkId>& works, graph::GraphBuilder& builder);
 
-// Where a tensor lies: segment of the part, and offset in it.
+// Position of a tensor: segment of the part, and offset in it.
 struct TensorPlace {
   std::size_t segment;
   std::int64_t offset;

@@ -71,9 +71,9 @@ LocalTask PassTasks::emit(const Coordinates& at, FusedTasks::Recipe& recipe, Liv
   LocalTask last;
   struct UnderWay {
     LocalTask task;
-    std::size_t left;  // tasks that are still to come before it is waited for
+    std::size_t left;  // tasks to emit before the next one waits for it
   };
-  std::vector<UnderWay> beside;  // on lanes of their own
+  std::vector<UnderWay> beside;  // collectives on lanes of their own
   bool closes = false;
   for (std::size_t i = 0; i < recipe.size(); ++i)
     closes = closes || (recipe[i].beside && i + recipe[i].beside_tasks == recipe.size());
@@ -95,7 +95,7 @@ LocalTask PassTasks::emit(const Coordinates& at, FusedTasks::Recipe& recipe, Liv
       released.emplace_back(*held, Access::free);
       held.reset();
     }
-    if (task.beside) {  // starts when the lane of the kernel comes to it
+    if (task.beside) {  // starts when the kernel's lane reaches it
       auto before = after;
       if (const auto computed = program_.last(Lane::compute)) before.push_back(*computed);
       const auto started = program_.add(
@@ -123,7 +123,7 @@ LocalTask PassTasks::emit(const Coordinates& at, FusedTasks::Recipe& recipe, Liv
       after.push_back(other.task);
       return true;
     });
-    if (ends && closes) {  // whoever waits for the part waits for both
+    if (ends && closes) {  // a task that waits for the part waits for both
       released.insert(released.end(), extra.last.begin(), extra.last.end());
       last = program_.add({works_.intern(graph::FixedDelay{}), Lane::compute, here}, after, released);
     }
@@ -131,7 +131,7 @@ LocalTask PassTasks::emit(const Coordinates& at, FusedTasks::Recipe& recipe, Liv
   return last;
 }
 
-// That of the task, between what it takes and gives back beyond the values of its pass.
+// The fold of a task, between the extra buffers that it allocates and frees.
 std::uint32_t PassTasks::fold(const TaskRecipe& task, const std::vector<BufferUse>& uses, const Extra& extra) {
   std::vector<Bytes> taken;
   for (const auto& use : extra.first) taken.push_back(program_.buffer(use.id()).size);

@@ -1,5 +1,5 @@
 // One pass of one stage and micro-batch as tasks with buffers: one task (stage), one per part (layer) or one per
-// operation, as folds.hpp makes them.
+// operation, as made by fused_tasks.hpp.
 #pragma once
 #include <functional>
 #include <map>
@@ -26,7 +26,8 @@ class PassTasks {
   void split(std::uint32_t stage, std::uint32_t microbatch) { split_.insert({stage, microbatch}); }
   void split_all() { split_all_ = true; }
 
-  // What comes around the parts of a pass: what each waits for besides, and what follows it. Either may be empty.
+  // Called around each part of a pass: before() may add to what it waits for, after() gets its last task. Either may be
+  // empty.
   struct AroundParts {
     std::function<void(std::size_t use, std::vector<LocalTask>& waits)> before;
     std::function<void(std::size_t use, LocalTask done)> after;
@@ -34,32 +35,32 @@ class PassTasks {
 
   // The whole stage. `after`: what the first task waits for. Returns the last task.
   LocalTask emit(const graph::Coordinates& at, std::vector<LocalTask> after);
-  // Likewise, part by part: a forward from the first, all others from the last.
+  // The same part by part: a forward from the first part, all other passes from the last.
   LocalTask emit_parts(const graph::Coordinates& at, std::vector<LocalTask> after, const AroundParts& around = {});
 
-  // Drops what the forward of a micro-batch has kept, where no backward uses it up.
+  // Frees what the forward of a micro-batch has kept, if no backward consumes it.
   void release(const graph::Coordinates& at);
 
-  // Buffers beyond those of the pass: used by its first task, and by its last.
+  // Buffer uses of a pass's first and last task, in addition to those of the pass itself.
   struct Extra {
     std::vector<graph::BufferUse> first, last;
   };
-  // What comes around each task of a part at operator detail: what it waits for and uses besides.
+  // Called around each task of a part at operator detail: may add to what the task waits for and uses.
   struct Around {
     virtual ~Around() = default;
     virtual void before(const TaskRecipe& task, std::vector<LocalTask>& after, Extra& extra) = 0;
     virtual void after(const TaskRecipe& task, LocalTask done) = 0;
   };
-  // One part of the stage alone (index into its uses), at no coarser detail than `layer`.
+  // A single part of the stage (index into its uses), at detail `layer` or finer.
   LocalTask emit_part(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask> after,
                       const Extra& extra = {}, Around* around = nullptr);
-  // What a part got from the one before it; empty while it is kept elsewhere, between forward and backward. Of passes
-  // that come part by part.
+  // The input that a part got from the one before it; empty while it is kept elsewhere, between forward and backward.
+  // For passes that are emitted part by part.
   std::optional<BufferId>& input_of(const graph::Coordinates& at, std::size_t use) {
     auto& held = live(at);
     return slot_of(held, at, folds_.input_slot(parts_.staged(at), held.grouping, use));
   }
-  // Between two parts, by all of a tensor group: that of fine tasks, which meets there.
+  // A collective of the tensor group between two parts; only at operator detail do its ranks meet in the graph.
   LocalTask tensor_collective(WorkId work, const graph::Coordinates& at, std::span<const LocalTask> after,
                               std::span<const graph::BufferUse> uses) {
     const auto group = detail_ == Detail::operators ? ends_.group(Axis::tensor, program_) : graph::kNoEndpoint;
@@ -67,7 +68,7 @@ class PassTasks {
   }
 
  private:
-  // Buffers of one (stage, micro-batch), by the slots of their grouping.
+  // The buffers of one (stage, micro-batch), by the slots of their grouping.
   struct Live {
     Grouping grouping;
     std::vector<std::optional<BufferId>> slots;
@@ -85,11 +86,11 @@ class PassTasks {
   Ends& ends_;
   FusedTasks folds_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Live> live_;  // by (stage, micro-batch)
-  // What pieces of a micro-batch share: by stage, micro-batch and slot.
+  // Buffers that the pieces of a micro-batch share: by stage, micro-batch and slot.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::optional<BufferId>> shared_;
-  // Of tasks with further buffers: those that come before its own, and how many go after them.
+  // Folds of tasks with extra buffers: the sizes of those before its own, and the number of those after.
   std::map<std::tuple<const TaskRecipe*, std::vector<Bytes>, std::size_t>, std::uint32_t> known_folds_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> split_;  // stage and micro-batch whose passes come part by part
+  std::set<std::pair<std::uint32_t, std::uint32_t>> split_;  // (stage, micro-batch) emitted part by part
   bool split_all_ = false;
 };
 

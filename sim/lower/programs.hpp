@@ -1,6 +1,5 @@
-// The programs of the ranks of a graph: one for each pipeline rank, or for those of it
-// that send and receive alike, and, on a machine with faults, one for each way in
-// which its works can be slow.
+// The programs of the ranks of a graph: one per pipeline rank, or per class of its ranks with equal messages, and, on a
+// machine with faults, one per way in which its works can be slow.
 #pragma once
 #include <map>
 #include <tuple>
@@ -11,13 +10,13 @@
 
 namespace rehearsal::lower {
 
-// Passes that a schedule knows apart, so that a step jitters alike at every detail.
+// Equal for passes that a schedule does not tell apart, so that a step has the same jitter at every detail.
 std::uint64_t jitter_key(const graph::Coordinates& at);
 
 class Programs {
  public:
-  // `of_programs`: of each pipeline rank, with all works under sound conditions. `conditions`: null where all is alike;
-  // `health`: null where nothing is wrong. `jitters`: of each rank, those of one number have the same times; empty
+  // `of_programs`: of each pipeline rank, with all works under sound conditions. `conditions`: null if all are alike;
+  // `health`: null if nothing is faulty. `jitters`: of each rank; ranks with equal numbers have equal times; empty
   // without jitter.
   Programs(std::vector<graph::Program> of_programs, const JobActors& actors, const Conditions* conditions,
            const cluster::Health* health, std::vector<std::uint32_t> jitters, graph::GraphBuilder& builder);
@@ -25,8 +24,8 @@ class Programs {
   ProgramId of(std::uint32_t rank);
 
  private:
-  // What decides the times of a rank: its stage, its kernels, the links of its tensor group and of each endpoint, whose
-  // jitter.
+  // What determines the times of a rank: its stage, its kernels, the links of its tensor group and of each endpoint,
+  // and its jitter number.
   using Key =
       std::tuple<std::uint32_t, graph::Condition, graph::Condition, std::vector<graph::Condition>, std::uint32_t>;
 

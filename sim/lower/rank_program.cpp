@@ -53,9 +53,9 @@ class RankLowering {
     work_->finish_step();
   }
 
-  // A backward that finds out the norm of the gradients goes before the one that updates (LOMO's grad_norm and
-  // fused_backward). Autograd keeps the graph of the forward for it (retain_graph), except that ZeRO-3 gathers no
-  // parameters for it a second time: there all forwards are repeated, while the first graph still stands.
+  // With LOMO's gradient norm, a backward that computes the norm precedes the backward that updates (LOMO's grad_norm
+  // and fused_backward). Autograd keeps the graph of the forward for it (retain_graph), but ZeRO-3 would not gather
+  // parameters a second time for that graph: there all forwards are repeated, while the first graph is still held.
   enum class Turn : std::uint8_t { usual, norms, updates };
 
   void passes(std::map<std::uint32_t, std::uint32_t>& last_gradient, Turn turn) {
@@ -73,7 +73,7 @@ class RankLowering {
         send(action, compute(action, is_last(action), receive(action)));
         continue;
       }
-      // One block: nothing of it begins before both inputs are there, no result leaves before its end.
+      // One block: it starts when both inputs have arrived, and no result leaves before its end.
       const bool whole = order.next();
       INVARIANT(whole, "a pair has two halves");
       const auto second = order.value();
@@ -85,7 +85,7 @@ class RankLowering {
       send(second, done);
     }
   }
-  // This program's own backward overwrites what its forward has kept.
+  // The native backward overwrites what its forward has kept.
   bool forwards_again() const { return pipe_.plan->zero() == 3 || pipe_.plan->performed(); }
 
   static bool makes_gradient(schedule::Action action) {
@@ -100,8 +100,8 @@ class RankLowering {
     return it->second;
   }
 
-  // What enters a pass, or leaves it: over which edges, in which direction. Activations move up the stages, gradients
-  // down, over the edges between the same two stages.
+  // Calls `each` for the edges over which values enter or leave a pass. Activations move up the stages, gradients down,
+  // over the same edges.
   template <class Each>
   void for_each_edge(schedule::Action action, bool enters, const Each& each) {
     if (action.op == Op::weight_gradient) return;
@@ -124,7 +124,7 @@ class RankLowering {
             action.microbatch + (again && !pipe_.plan->performed() ? 1 : 0)};
   }
 
-  // What arrives, of which some goes on to others: at once, beside whatever is computed meanwhile.
+  // Receives the inputs, and relays some of them to other ranks at once, concurrent with computation.
   std::vector<LocalTask> receive(schedule::Action action) {
     std::vector<LocalTask> all;
     const auto at = coordinates(action);
@@ -157,14 +157,12 @@ class RankLowering {
         if (p2p.what == P2POp::What::drop)
           work_->drop(at, p2p);
         else
-          post(p2p, kind, at, work_->hand_over(at, p2p, done),
-               p2p.leaves_domain ? Lane::send_out : Lane::send);
+          post(p2p, kind, at, work_->hand_over(at, p2p, done), p2p.leaves_domain ? Lane::send_out : Lane::send);
     });
   }
   void post(const P2POp& p2p, MessageKind kind, const Coordinates& at, LocalTask after, Lane lane) {
     const auto endpoint = end(ends_.sends, p2p, kind, EndpointKind::send);
-    program_.add({p2p.message, pipe_.blocking_sends ? Lane::compute : lane, at, endpoint.value},
-                 std::vector{after});
+    program_.add({p2p.message, pipe_.blocking_sends ? Lane::compute : lane, at, endpoint.value}, std::vector{after});
   }
 
   static Pass pass(Op op) {

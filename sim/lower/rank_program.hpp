@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "graph/builder.hpp"
-#include "lower/stage_transfers.hpp"
 #include "lower/lowering.hpp"
+#include "lower/stage_transfers.hpp"
 
 namespace rehearsal::lower {
 
-// The open ends of a program, for joining ranks.
+// The open endpoints of a program, by which ranks are joined.
 struct Ends {
-  // By who is at the other end: a pipeline rank, and which of its ranks (P2POp).
+  // Keyed by the other end: a pipeline rank, and which of its ranks (P2POp).
   struct Peer {
     std::uint32_t pipeline_rank = 0;
     MessageKind kind = MessageKind::activation;
@@ -21,12 +21,13 @@ struct Ends {
     friend auto operator<=>(const Peer&, const Peer&) = default;
   };
   std::map<Peer, graph::EndpointId> sends, receives;
-  // Groups along the axes, and behind them that of a tied embedding.
+  // Groups along the axes, and after them the group of a tied embedding.
   static constexpr std::size_t kEmbedding = kAxes;
   std::array<std::optional<graph::EndpointId>, kAxes + 1> groups;
 
-  // With parameter servers. Of a worker: to and from each of them, beginning with its own number, so that no server is
-  // asked by all at once; of a server likewise, turn after turn. And what goes through each once: parameters.
+  // With parameter servers. A worker's endpoints to and from each server, starting with the server of its own number,
+  // so that servers are not all asked in the same order; a server's endpoints, turn after turn. `pushed`: parameters of
+  // each bucket.
   std::vector<graph::EndpointId> out, in;
   std::vector<double> pushed;
 

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "base/error.hpp"
-#include "lower/job_actors.hpp"
 #include "lower/graph_assembler.hpp"
+#include "lower/job_actors.hpp"
 #include "lower/network_served.hpp"
 #include "lower/programs.hpp"
 #include "models/traffic.hpp"
@@ -24,13 +24,13 @@ using graph::Pass;
 
 std::uint32_t servers_of(const plan::Job& job) { return static_cast<std::uint32_t>(job.data_parallel.servers); }
 bool servers_update(const plan::Job& job) { return job.data_parallel.update == plan::DataParallel::Update::server; }
-// Sums that are open at once: of an iteration that the slowest worker has not ended, and of those that others are
-// ahead. Applied at once, gradients are added to no sum.
+// Sums of gradients that are open at once: of the iteration that the slowest worker has not finished, and of those that
+// others are ahead. If gradients are applied at once, there is no sum.
 double open_sums(const plan::DataParallel& data) { return data.unbounded() ? 0 : double(data.delay) + 1; }
 
-// In which turn a worker speaks to a server. Every turn is a permutation of whole nodes and, within each, of its GPUs:
-// were workers merely counted, those that have quick turns inside their node would meet at the next node's first
-// server.
+// The turn in which a worker talks to a server. Every turn is a permutation of whole nodes and, within each, of its
+// GPUs: with a plain rotation, workers that finish their turns inside the node early would collide at the first server
+// of the next node.
 std::uint32_t turn_of(const plan::Job& job, std::uint32_t worker, std::uint32_t server) {
   const auto servers = servers_of(job), per_node = static_cast<std::uint32_t>(job.cluster.gpus_per_node);
   const auto nodes = job.workers() / std::min(per_node, job.workers());
@@ -48,7 +48,7 @@ std::vector<std::uint32_t> servers_by_turn(const plan::Job& job, std::uint32_t w
   return servers;
 }
 
-// The workers of a server in the order in which its messages with them come, turn after turn; each with its endpoint.
+// The workers of a server in the order of their turns, which is the order of its messages; each has an endpoint.
 std::vector<std::uint32_t> workers_by_turn(const plan::Job& job, std::uint32_t server) {
   std::vector<std::uint32_t> workers(job.workers());
   std::iota(workers.begin(), workers.end(), 0u);
@@ -57,8 +57,8 @@ std::vector<std::uint32_t> workers_by_turn(const plan::Job& job, std::uint32_t s
   return workers;
 }
 
-// The program of a server, or of its thread for one worker. Sends are given their sizes and ways when it is known who
-// is at their other ends.
+// The program of a server, or of its thread for one worker. Sends get their sizes and ways once it is known which ranks
+// are at their other ends.
 class Server {
  public:
   Server(const plan::Plan& plan, const std::vector<double>& pushed, graph::GraphBuilder& works, std::size_t workers,
@@ -92,12 +92,12 @@ class Server {
     hold(all * states.parameters, MemoryCategory::parameters);
     hold(all * states.gradients, MemoryCategory::gradients);
     hold(all * states.optimizer, MemoryCategory::optimizer);
-    // What arrives of a bucket, of each worker, until it has been added.
+    // A receive buffer for a bucket from each worker, until it has been added.
     const double largest = *std::max_element(pushed_.begin(), pushed_.end()) / servers_of(job_);
     hold(largest * served_bytes(job_).pushed * job_.workers(), MemoryCategory::buffers);
   }
 
-  // Its gradients as they arrive, what is done about them, and what goes back.
+  // Receives the gradients of a bucket, sums or applies them, and sends the result.
   void bucket(double parameters) {
     const double gradient = served_bytes(job_).pushed;
     LocalTask done;
@@ -108,7 +108,7 @@ class Server {
         done = update(parameters, arrived);
         continue;
       }
-      // The first one of a sum is copied, each other one added: read, the sum read and written.
+      // The first gradient is copied, all others are added: read, with the sum read and written.
       const MemoryBound add{bytes(parameters * gradient * (w == 0 ? 2 : 3)), 1};
       done = program_.add({works_.intern(add), Lane::compute, at(Pass::gradient_reduce)}, std::vector{arrived});
     }
@@ -117,7 +117,7 @@ class Server {
       program_.add({works_.intern(graph::FixedDelay{}), Lane::send_out, at(Pass::parameter_gather), end.value},
                    std::vector{done});
   }
-  // Traffic as of a worker's own optimizer; one kernel a bucket, whose host and launches are not counted.
+  // Memory traffic of a worker's own optimizer; one kernel per bucket, without host time and launches.
   LocalTask update(double parameters, LocalTask after) {
     const double moved = models::optimizer_bytes(job_.training, job_.framework);
     return program_.add({works_.intern(MemoryBound{bytes(parameters * moved), 1}), Lane::compute, at(Pass::optimizer)},
@@ -131,7 +131,7 @@ class Server {
   Ends ends_;
 };
 
-// Everybody and who speaks to whom. Programs: 0 of workers, 1 of servers, 2 of threads that hold nothing.
+// All ranks and channels. Programs: 0 for workers, 1 for servers, 2 for server threads that hold no state.
 JobActors cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
   const auto workers = job.workers(), servers = servers_of(job), threads = job.threads();
   std::vector<std::uint32_t> program(workers, 0);
@@ -152,8 +152,7 @@ JobActors cast_of(const plan::Job& job, const std::vector<Ends>& ends) {
   return {ends, std::move(program), std::move(channels)};
 }
 
-// The programs of ranks: those of their kind with the messages that they send, on the ways that these go, under the
-// conditions there.
+// The programs of ranks: that of their kind, with messages that take the ways and conditions of its channels.
 class Variants {
  public:
   Variants(const plan::Plan& plan, const JobActors& actors, const std::vector<graph::Program>& kinds,
@@ -177,19 +176,19 @@ class Variants {
     const Key key{actors_.programs[rank], conditions_ ? conditions_->of[rank] : graph::Condition{},
                   health && health->jitters() ? rank : 0, ways_[rank],
                   plan_.performed() && actors_.programs[rank] == 0 ? servers_by_turn(plan_.job, rank)
-                                                                 : std::vector<std::uint32_t>{}};
+                                                                   : std::vector<std::uint32_t>{}};
     const auto [at, fresh] = known_.try_emplace(key);
     if (fresh) at->second = builder_.add(variant(key));
     return at->second;
   }
 
  private:
-  struct Way {  // of a send; from = to: to whoever sits on the same GPU
+  struct Way {  // of a send; from = to: to a rank on the same GPU
     std::uint32_t from = 0, to = 0;
     graph::Condition links;
     friend auto operator<=>(const Way&, const Way&) = default;
   };
-  // The last: of a worker that hands over parts of its own arrays, whose they are.
+  // The last entry: servers of a worker's staging copies, which take parts of its own arrays.
   using Key =
       std::tuple<std::uint32_t, graph::Condition, std::uint32_t, std::map<EndpointId, Way>, std::vector<std::uint32_t>>;
 
@@ -211,7 +210,7 @@ class Variants {
         continue;
       }
       const auto& [from, to, links] = way->second;
-      if (from == to && !plan_.performed()) {  // what is in the memory of the GPU already
+      if (from == to && !plan_.performed()) {  // the data is in the GPU's memory already
         program.lane[i] = Lane::send;
         continue;
       }
@@ -245,8 +244,8 @@ ServedBytes served_bytes(const plan::Job& job) {
   return {states.gradients, servers_update(job) ? states.parameters : states.gradients};
 }
 
-// With a delay, gradients of one iteration are on their way while the next ones are made; so are parameters that arrive
-// while others are in use, or, where workers update, a sum for each iteration of delay.
+// With a delay, gradients of one iteration are sent while the next ones are computed; likewise, parameters arrive while
+// others are in use, or, if workers update, there is a sum for each iteration of delay.
 plan::StateBytes worker_states(const plan::Job& job) {
   const auto states = plan::state_bytes(job.training);
   const auto& data = job.data_parallel;
@@ -285,7 +284,7 @@ LocalTask ServedUpdate::pull(Coordinates at) {
 }
 
 std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
-                                        graph::GraphBuilder& builder) {
+                                       graph::GraphBuilder& builder) {
   const auto& job = plan.job;
   const auto* health = plan.health.get();
   const bool threads = job.threads() > 1;
@@ -308,7 +307,7 @@ std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& pla
   if (health && health->jitters())
     for (std::uint32_t r = 0; r < actors.ranks(); ++r) jitters.push_back(r);
 
-  // Folding needs resources even where nothing is shared: they tell apart who sits where.
+  // Symmetry needs resources even without contention: they distinguish the places of ranks.
   cluster::Resources resources(*plan.machine, health);
   const auto loaded = loads(actors, plan.rank_layout, job, resources);
   std::vector<std::uint32_t> of(actors.size());
@@ -324,14 +323,14 @@ std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& pla
     const auto server = r < job.workers() ? 0 : (r - job.workers()) / job.threads();
     const auto node = job.gpu(r) / static_cast<std::uint32_t>(job.cluster.gpus_per_node);
     if (r < job.workers()) return GraphAssembler::GpuSlot{variants.of(r), 1, r, node, plan.mesh.at(r)};
-    RankPlace place;  // its number among those that share the parameters
+    RankPlace place;  // its number among ranks that share the parameters
     place.replica = place.expert_replica = server;
     return GraphAssembler::GpuSlot{variants.of(r), 1, job.workers() + server, node, place};
   });
   assembler.connect(builder);
   if (!options.shares) return std::nullopt;
   return ResourceMap{assembler.places(loaded, resources.all(), classes ? &*classes : nullptr, *plan.machine),
-                      resources.all(), 0};
+                     resources.all(), 0};
 }
 
 }  // namespace rehearsal::lower

@@ -1,4 +1,4 @@
-// What a rank holds of one segment of the network (models::Segment), whole or as a shard of those that hold the same
+// What a rank holds of one segment of the network (models::Segment), whole or sharded over the ranks that hold the same
 // (ZeRO, arXiv 1910.02054, section 5), and on which tier.
 #pragma once
 #include <optional>
@@ -15,22 +15,23 @@ inline Bytes floats(std::int64_t elements) { return sized(elements, Precision::f
 
 struct ShardState {
   const models::Segment* segment = nullptr;
-  std::size_t described = 0;  // as the so-manieth graph::Segment
+  std::size_t described = 0;  // index of its graph::Segment
   std::int64_t elements = 0;  // padded to the shards
   std::int64_t shards = 1;
   Axis replicas = Axis::data;
   BufferId parameters;
   std::optional<BufferId> gradients;
-  // The versions before the newest, for as many updates as passes are late; [v % their number] has version v.
+  // Older versions, as many as updates that a pass may lag behind; version v is at [v % their number].
   std::vector<BufferId> older;
-  // Of the optimizer, of the own shard: moments and, behind them, the master copy; by itself where the host updates.
+  // Optimizer states of the own shard: moments and, after them, the master copy; `master` is separate if the host
+  // updates.
   std::optional<BufferId> states, master;
   bool copy = false, tied = false;
   bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
   std::uint16_t stage = 0;  // of the model
   std::int64_t shard() const { return elements / shards; }
 
-  // Gradients that are kept beyond the device: when the last of this step has arrived, and what the first waits for.
+  // Gradients kept off the device: when the last one of this step has arrived, and what the first one waits for.
   std::vector<LocalTask> stored, may_store;
 };
 

@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 }
 
-// A reduction is issued when its unit has computed, the gather of the unit `prefetch` ahead when that unit starts: so
-// `prefetch` gathers go first. Where computation waits for the reduction there is no later gather before it.
+// A reduction is issued when its unit has computed, and the gather of the unit `prefetch` ahead when that unit starts:
+// so `prefetch` gathers precede it. If computation waits for the reduction, no later gather precedes it.
 ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)
     : draft_(draft),
       tasks_(tasks),
@@ -61,9 +61,9 @@ bool ShardedPasses::completes(Pass pass) const {
   return reduces_ && (pass == Pass::backward || pass == Pass::weight_gradient || pass == Pass::norm_backward);
 }
 
-// Tiles within a pass of a part: each is gathered for the operation that multiplies with it and dropped behind it, also
-// by what the backward repeats, or behind that which makes its gradient, with which its backward has ended (DeepSpeed's
-// hooks are of modules); its gradient leaves then.
+// Tiles within a pass of a part: each is gathered for the operation that multiplies by it and dropped after it, also in
+// recomputation; or after the operation that makes its gradient, which ends its backward (DeepSpeed hooks modules) and
+// issues the gradient's reduction.
 class ShardedPasses::Tiled : public PassTasks::Around {
  public:
   Tiled(ShardedPasses& passes, Unit part, const Coordinates& at) : passes_(passes), part_(part), at_(at) {}
@@ -91,7 +91,7 @@ class ShardedPasses::Tiled : public PassTasks::Around {
 
  private:
   static bool repeats(const TaskRecipe& task) { return task.pass == Pass::recompute; }
-  // It is still in use when its gradient is made.
+  // The tile is still in use when its gradient is made.
   bool later(const TaskRecipe& task) const { return passes_.completes(at_.pass) && !repeats(task); }
   bool needed(const TaskRecipe& task) const { return task.tile && passes_.needs(at_.pass); }
   bool completed(const TaskRecipe& task) const { return task.completes && passes_.completes(at_.pass); }
@@ -102,7 +102,7 @@ class ShardedPasses::Tiled : public PassTasks::Around {
   const Coordinates at_;
 };
 
-// What is due before a unit computes, and its parameters.
+// Issues what is due before a unit computes, and gathers its parameters.
 void ShardedPasses::begin(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
   emit_reductions(std::int64_t(computed_.size()) - delay_);
   if (needs(at.pass)) gather(unit, at, before);
@@ -115,8 +115,8 @@ void ShardedPasses::drop(Unit unit, std::vector<BufferUse>& uses) {
     for (const BufferId whole : found.mapped()) uses.emplace_back(whole, Access::free);
 }
 
-// Every pass part by part, also those that communicate nothing: whole gradients of the pass before die one by one while
-// its parts begin to hold their activations.
+// Every pass is emitted part by part, even without communication: whole gradients of the previous pass die one by one
+// while its parts begin to hold their activations.
 LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after,
                               const PassTasks::AroundParts& around) {
   const bool completes = this->completes(at.pass), needs = this->needs(at.pass);
@@ -135,7 +135,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     checkpoints_.before(at, unit.use, after);
     if (part(unit).model->tiles.empty()) {
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
-    } else {  // whose gradients leave before that of the rest
+    } else {  // tiles' gradients leave before that of the rest
       auto rest = std::exchange(batch_.buckets, {});
       const Bytes copied = std::exchange(copied_, {});
       Tiled tiled(*this, unit, here);
@@ -158,8 +158,8 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
 }
 
 // The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as
-// the lane is serial, its own gather. A copy that is still in use is not made twice. What it is gathered from may have
-// to come from another tier first.
+// the lane is serial, its own gather. A unit that is still gathered is not gathered twice. Its shards may have to be
+// fetched from another tier first.
 void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
   if (gathered_.count(unit)) return;
   const auto& offload = tiers_.offload();
@@ -199,7 +199,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   }
 }
 
-// Layers travel as the framework cuts them, where a tile has a weight and a bias; the ends are one tensor.
+// Layers are sent in the framework's number of tensors; a tile has a weight and a bias; an end is one tensor.
 std::uint32_t ShardedPasses::tensors(Unit unit) const {
   const auto all = plan_.job.framework.sharded_tensors;
   if (use(unit).layer == graph::kNoLayer || all == 1) return 1;
@@ -220,7 +220,7 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
   for (const auto& share : filling_.add(use(unit))) put(share, 1, extra, share.added, unit);
 }
 
-// The gradient of a tensor waits until that of the next is there, and both are used up before the one after that.
+// The gradient of a tensor is held until that of the next one exists; both are consumed before the one after that.
 double ShardedPasses::neighbours(Unit unit, bool experts) const {
   double most = 0, before = 0;
   for (const auto& tensor : models::tensors_of(part(unit).model->segments))
@@ -255,7 +255,7 @@ void ShardedPasses::put(const GradientBuckets::Share& share, std::uint32_t tenso
   if (share.full) batch_.buckets.push_back(std::exchange(open, {}));
 }
 
-// Reductions of one rank follow each other, so the last of a batch is the end of it.
+// Reductions of a rank are serial, so a batch ends with its last one.
 void ShardedPasses::wait_for_buckets(std::vector<LocalTask>& before) const {
   if (closed_ >= kBatchesHeld && reduced_.size() > closed_ - kBatchesHeld)
     before.push_back(reduced_[closed_ - kBatchesHeld]);
@@ -298,7 +298,7 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
   }
 }
 
-// What is left of it goes where gradients are kept.
+// Reduces a bucket; the result goes where gradients are kept.
 LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
   const Bytes size = bytes(bucket.parameters * plan::state_bytes(plan_.job.training).gradients);
   if (!replicated_) return store(batch, size, *batch.complete, bucket.gradients);
@@ -318,7 +318,7 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
   return leaves ? store(batch, shard, task, own) : task;
 }
 
-// What earlier micro-batches have added up comes back for it: the GPU adds (DeepSpeed, stage_1_and_2.py,
+// The sum of earlier micro-batches is fetched, and the GPU adds to it (DeepSpeed, stage_1_and_2.py,
 // async_accumulate_grad_in_cpu_via_gpu; stage3.py does the same).
 LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complete,
                                const std::vector<BufferId>& sources) {
@@ -335,7 +335,8 @@ LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complet
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
 void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
   const auto& training = plan_.job.training;
-  const auto traffic = batch.norms ? models::norm_at_once(training) : models::update_at_once(training, plan_.job.framework);
+  const auto traffic =
+      batch.norms ? models::norm_at_once(training) : models::update_at_once(training, plan_.job.framework);
   auto at = batch.at;
   const auto tensors = models::tensors_of(draft_.pipe.parts.parts[batch.part].model->segments);
   double moved = 0, copies = 0;
@@ -352,7 +353,7 @@ void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
     const BufferId wide = draft_.program.buffer({bytes(copies), MemoryCategory::workspace});
     uses.insert(uses.end(), {{wide, Access::allocate}, {wide, Access::free}});
   }
-  // Each has learned the norm of its part of the parameters, tensor by tensor.
+  // Each rank has the norm of its shard: all-reduce them, tensor by tensor.
   if (training.optimizer == models::OptimizerKind::adalomo && !batch.norms)
     for (std::size_t i = 0; i < tensors.size(); ++i)
       reduced = draft_.data_collective(CollectiveKind::all_reduce, Bytes(4), at, std::vector{reduced});

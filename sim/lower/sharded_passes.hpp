@@ -1,8 +1,7 @@
-// What ZeRO-2 and ZeRO-3 (arXiv 1910.02054; FSDP, arXiv 2304.11277) add to the passes of a framework: parameters
-// gathered before they are needed, gradients scattered to their shards when they are complete, in every micro-batch,
-// and the buffers of both. All on the data lane, in the order in which FSDP issues them. Where shards are kept on
-// another tier, copies come before the gathers and after the reductions (ZeRO-Offload, ZeRO-Infinity); alone, a GPU
-// has those only.
+// What ZeRO-2 and ZeRO-3 (arXiv 1910.02054; FSDP, arXiv 2304.11277) add to the passes of a framework: in every
+// micro-batch, parameters are gathered before use and complete gradients are scattered to their shards, with the
+// buffers of both. All of it is on the data lane, in FSDP's order of issue. If shards are kept on another tier, copies
+// precede the gathers and follow the reductions (ZeRO-Offload, ZeRO-Infinity); a single GPU has only the copies.
 #pragma once
 #include <array>
 #include <deque>
@@ -18,26 +17,26 @@
 
 namespace rehearsal::lower {
 
-// Of gradients that were not reduced yet, a GPU holds what one batch of buckets is filled with and one batch that is on
-// its way: a backward that would open a third waits for the reduction of the first. DeepSpeed fills two buffers in turn
-// (stage_1_and_2.py, overlap_comm: "double buffers"); FSDP2 waits in a unit's post_backward for the reduce-scatter of
-// the unit before (_fsdp_param_group.py), which is the same distance.
+// Of unreduced gradients a GPU holds one batch of buckets being filled and one being reduced: a backward that would
+// start a third waits for the reduction of the first. DeepSpeed fills two buffers in turn (stage_1_and_2.py,
+// overlap_comm: "double buffers"); FSDP2 waits in a unit's post_backward for the reduce-scatter of the unit before
+// (_fsdp_param_group.py), which is the same distance.
 inline constexpr std::size_t kBatchesHeld = 2;
 
 class ShardedPasses {
  public:
-  // Of a plan whose passes come in parts. `stages` of the rank, ascending.
+  // The plan's passes come in parts. `stages`: those of the rank, ascending.
   ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
   // One pass of one stage; returns its last compute task.
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
-  // Gradients go to their shards, or leave the device, in every micro-batch; else whoever calls reduces them.
+  // Whether gradients are reduced to shards or offloaded in every micro-batch; else the caller reduces them.
   bool reduces() const { return reduces_; }
-  // What is still to be reduced; the last reduction of the step.
+  // Issues the remaining reductions; returns the last one of the step.
   std::optional<LocalTask> finish();
 
  private:
-  // What is gathered, or reduced, at a time: a part of the model without its tiles, or one of those.
+  // The unit of a gather or reduction: a part of the model without its tiles, or one tile.
   struct Unit {
     std::uint32_t stage = 0;
     std::size_t use = 0;  // index into the uses of the stage
@@ -48,9 +47,9 @@ class ShardedPasses {
 
   const Part& part(Unit unit) const { return draft_.pipe.parts.parts[use(unit).part]; }
   const StageParts::Use& use(Unit unit) const { return draft_.pipe.parts.stages[unit.stage].uses[unit.use]; }
-  // That somebody else holds too: of experts, or of all else. Either travels among replicas of its own.
+  // Parameters that other replicas hold too: of experts, or of all else. The two have different groups of replicas.
   double parameters(Unit unit, bool experts) const;
-  double gradients(Unit unit, bool experts) const;  // of those that learn
+  double gradients(Unit unit, bool experts) const;  // of trainable ones
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
@@ -66,18 +65,18 @@ class ShardedPasses {
     double parameters = 0;
     bool experts = false;
     std::uint32_t tensors = 1;
-    std::vector<BufferId> gradients;  // whole, freed when the shards are there
+    std::vector<BufferId> gradients;  // whole, freed once they are reduced
   };
-  // Buckets that became full together, before their reductions have become tasks.
+  // Buckets that became full together, before their reductions were emitted as tasks.
   struct Batch {
     graph::Coordinates at;
-    std::size_t part = 0;  // that completed the last of them
-    bool norms = false;    // of gradients that are not used further
+    std::size_t part = 0;  // whose gradients completed the last bucket
+    bool norms = false;    // gradients that only serve for the norm
     std::vector<Bucket> buckets;
     std::optional<LocalTask> complete;
-    std::int64_t computed = 0;  // number of units that had, when it was issued
+    std::int64_t computed = 0;  // units computed when it was issued
   };
-  // `at_a_time`: parameters whose gradients are there at once, of those that the share adds.
+  // `at_a_time`: how many of the share's parameters have their gradients alive at once.
   LocalTask copy_gradients(const graph::Coordinates& at, LocalTask done);
   void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra, double at_a_time,
            Unit unit);
@@ -96,24 +95,24 @@ class ShardedPasses {
   const bool at_once_;  // updates follow each reduction (LOMO)
   const bool overlaps_;
   const std::int64_t prefetch_;  // units gathered ahead
-  const std::int64_t delay_;     // gathers that go before a reduction on the lane
+  const std::int64_t delay_;     // gathers that precede a reduction on the lane
   Tiers tiers_;
   Checkpoints checkpoints_;
   bool tied_here_;  // both ends of a tied embedding: one table, reduced with the embedding
 
-  Bytes copied_;  // of gradients of what computes, to where they wait
+  Bytes copied_;  // bytes of gradients copied to where they wait
 
   std::map<Unit, std::vector<BufferId>> gathered_;
-  std::map<Unit, LocalTask> last_use_;                     // of the parameters of a unit
+  std::map<Unit, LocalTask> last_use_;                     // last use of a unit's parameters
   std::map<std::uint32_t, std::uint32_t> first_gradient_;  // of a stage: the micro-batch whose gradients come first
   std::vector<LocalTask> computed_;                        // of units that need parameters, in the rank's order
   GradientBuckets filling_;                                // ZeRO-2
-  std::array<Bucket, 2> open_;                             // of experts the second
-  Batch batch_;                                            // the full ones of the unit that computes
+  std::array<Bucket, 2> open_;                             // dense, experts
+  Batch batch_;                                            // buckets that the computing unit filled
   std::deque<Batch> waiting_;
   std::size_t closed_ = 0;          // batches so far
   std::vector<LocalTask> reduced_;  // the last reduction of each batch that became tasks
-  bool blocks_ = false;             // the next computation waits for it
+  bool blocks_ = false;             // the next computation waits for the last reduction
 };
 
 }  // namespace rehearsal::lower

@@ -10,7 +10,7 @@ namespace rehearsal::lower {
 using reshard::Box;
 
 namespace {
-// The messages of one value, for each of them.
+// Repeats the messages of one value for each of `values`.
 template <class Sent>
 std::vector<Sent> of_values(const std::vector<Sent>& one, const std::vector<std::uint32_t>& values) {
   std::vector<Sent> all;
@@ -25,7 +25,7 @@ std::vector<Sent> of_values(const std::vector<Sent>& one, const std::vector<std:
   return all;
 }
 
-// The ranks of a stage in the order of their GPUs, so that hosts follow each other; these are the devices of a side.
+// The ranks of a stage by GPU, so that those of a host are adjacent; these are the devices of a reshard::Side.
 std::vector<std::uint32_t> by_gpu(const plan::Plan& plan, std::uint32_t stage) {
   std::vector<std::uint32_t> numbers(plan.rank_layout.members(stage));
   std::iota(numbers.begin(), numbers.end(), 0u);
@@ -57,7 +57,7 @@ reshard::Side side_of(const plan::Plan& plan, std::uint32_t stage, const std::ve
   return made;
 }
 
-// Where a rank has these elements of a box.
+// Where a rank stores these elements of a box.
 graph::Region region_of(const plan::StageBoundary& border, std::uint32_t number, const Box& box, std::int64_t first,
                         std::int64_t count, std::int64_t element) {
   for (const auto& held : border.held[number]) {
@@ -77,7 +77,7 @@ graph::Region region_of(const plan::StageBoundary& border, std::uint32_t number,
 
 }  // namespace
 
-// Plans are made once for all edges between sides that look alike.
+// Makes one plan for all edges between equal pairs of sides.
 class StageTransfers::Planner {
  public:
   Planner(const plan::Plan& plan, graph::GraphBuilder& builder) : plan_(plan), builder_(builder) {
@@ -87,7 +87,7 @@ class StageTransfers::Planner {
     }
   }
 
-  // Value after value, each by the same plan.
+  // All values one after the other, each by the same plan.
   std::vector<Sent> between(std::uint32_t from, std::uint32_t to, const std::vector<std::uint32_t>& values) {
     const auto& layouts = plan_.job.parallelism.layouts;
     sent_.clear();
@@ -99,7 +99,9 @@ class StageTransfers::Planner {
   }
 
  private:
-  std::uint32_t rank(std::uint32_t stage, std::uint32_t number) const { return plan_.rank_layout.member(stage, number); }
+  std::uint32_t rank(std::uint32_t stage, std::uint32_t number) const {
+    return plan_.rank_layout.member(stage, number);
+  }
   std::int64_t gpu(std::uint32_t rank) const { return plan_.job.gpu(rank); }
 
   Sent& add(std::uint32_t from, std::uint32_t to, std::int64_t bytes, std::uint32_t chunks, Bytes gathered = {},
@@ -150,7 +152,7 @@ class StageTransfers::Planner {
     sent.taken = at(sent.from, sent.relayed ? to : from), sent.put = at(sent.to, to);
   }
 
-  // Parts that one rank of a tensor group was sent go around it.
+  // Parts that were sent to one rank of a tensor group go around the group.
   void gathers(std::uint32_t from, std::uint32_t to) {
     const auto& border = plan_.borders[to];
     if (border.gather.empty()) return;
@@ -209,7 +211,7 @@ class StageTransfers::Planner {
                                             plan_.performed() ? reshard::Chunks::each : reshard::Chunks::three);
   }
 
-  // The links between two stages, as the prices of messages see them: the slowest way between them counts.
+  // The links between two stages, as messages are priced: the slowest way between them counts.
   reshard::Method method_of(const std::vector<std::uint32_t>& source, const std::vector<std::uint32_t>& destination,
                             std::uint32_t from, std::uint32_t to) const {
     const auto& spec = plan_.machine->spec();
@@ -228,7 +230,7 @@ class StageTransfers::Planner {
     method.link.latency = to_seconds(way->latency + spec.message_overhead);
     const double inside = spec.nvlink_message.value();
     if (inside > 0) method.link.nvlink = inside;
-    if (!way->leaves_domain) {  // every GPU has a port of its own
+    if (!way->leaves_domain) {  // every GPU has its own port
       method.nic = reshard::NicSharing::gpu;
       method.link.nic = inside > 0 ? std::min(inside, way->rate.value()) : way->rate.value();
       return method;
@@ -248,7 +250,8 @@ class StageTransfers::Planner {
   std::vector<Sent> sent_;
 };
 
-StageTransfers::StageTransfers(std::vector<StageEdge> edges, const std::vector<Straight>& messages) : edges_(std::move(edges)) {
+StageTransfers::StageTransfers(std::vector<StageEdge> edges, const std::vector<Straight>& messages)
+    : edges_(std::move(edges)) {
   INVARIANT(messages.size() == edges_.size(), "a message for each edge");
   for (const auto& each : messages) {
     Sent sent;
@@ -261,7 +264,7 @@ StageTransfers::StageTransfers(std::vector<StageEdge> edges, const std::vector<S
 
 void StageTransfers::seat(const std::vector<std::uint32_t>& stage_ranks) {
   roles_.assign(*std::max_element(stage_ranks.begin(), stage_ranks.end()) + 1, {});
-  const bool graph = is_graph(edges_);  // what overtakes stages has channels of its own
+  const bool graph = is_graph(edges_);  // skip connections have channels of their own
   for (std::uint32_t r = 0; r < roles_.size(); ++r) roles_[r].stage = r;
   for (std::uint32_t e = 0; e < edges_.size(); ++e) {
     const auto from = stage_ranks[edges_[e].from], to = stage_ranks[edges_[e].to];
@@ -272,8 +275,7 @@ void StageTransfers::seat(const std::vector<std::uint32_t>& stage_ranks) {
       for (const auto& sent : sent_[e][kind]) {
         roles_[sender].edges[e].out[kind].push_back(
             {P2POp::What::send, sent.message, sent.leaves_domain, receiver, number, {}, sent.value});
-        roles_[receiver].edges[e].in[kind].push_back(
-            {P2POp::What::receive, {}, false, sender, number, {}, sent.value});
+        roles_[receiver].edges[e].in[kind].push_back({P2POp::What::receive, {}, false, sender, number, {}, sent.value});
       }
     }
   }
@@ -290,8 +292,8 @@ StageTransfers::StageTransfers(std::vector<StageEdge> edges, const plan::Plan& p
 
 namespace {
 
-// Messages by how often what they carry was relayed before. None needs one that is relayed as often or more often, so
-// each rank may post first what it sends and then what it gets of each number: alike on all members of a ring.
+// Messages by how often their contents were relayed before. A message depends only on less relayed ones, so each rank
+// may post, for each number, first its sends and then its receives: equally on all members of a ring.
 template <class Sent>
 std::vector<std::vector<std::uint32_t>> by_depth(const std::vector<Sent>& all) {
   std::vector<std::vector<std::uint32_t>> depths;
@@ -304,7 +306,7 @@ std::vector<std::vector<std::uint32_t>> by_depth(const std::vector<Sent>& all) {
   return depths;
 }
 
-// Relays are neither: what they read has been received, and stays.
+// Relays count as neither: they read a value that has been received, and keep it.
 void mark_ends(std::vector<P2POp>& list) {
   for (std::size_t i = 0; i < list.size(); ++i)
     for (std::size_t j = 0; j < list.size(); ++j)
@@ -317,7 +319,7 @@ void mark_ends(std::vector<P2POp>& list) {
 std::vector<StageEdge> stage_edges(std::uint32_t stages, const plan::Plan* plan) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, StageEdge> edges;
   for (std::uint32_t s = 0; s + 1 < stages; ++s) edges[{s, s + 1}] = {s, s + 1};
-  // Of two directions each has a model of its own, whose stages follow those of the other.
+  // With two directions each has a model of its own; the stages of the second follow those of the first.
   const auto of_copy = plan ? static_cast<std::uint32_t>(plan->stages.size()) : stages;
   for (std::uint32_t first = 0; plan && first < stages; first += of_copy)
     for (std::uint32_t n = 0; n < plan->job.model.skips(); ++n) {
@@ -337,12 +339,12 @@ bool is_graph(const std::vector<StageEdge>& edges) {
   return std::any_of(edges.begin(), edges.end(), [](const StageEdge& e) { return e.to != e.from + 1; });
 }
 
-// Every rank's own view of all messages, and the roles that come of it.
+// Each rank's view of all messages, and the classes of ranks with equal views.
 void StageTransfers::assign(const plan::Plan& plan) {
   const auto& rank_layout = plan.rank_layout;
   std::vector<RankClass> views(rank_layout.ranks());
   for (std::uint32_t r = 0; r < views.size(); ++r) views[r].stage = rank_layout.stage(r);
-  // Whom a rank has met, by direction and pipeline rank, in that order.
+  // The peers that a rank has met, by direction and pipeline rank, in that order.
   using Met = std::map<std::pair<bool, std::uint32_t>, std::vector<std::uint32_t>>;
   std::array<std::vector<Met>, 2> met{std::vector<Met>(views.size()), std::vector<Met>(views.size())};
   const auto number = [&](std::size_t kind, std::uint32_t rank, bool sends, std::uint32_t peer) {
@@ -355,7 +357,7 @@ void StageTransfers::assign(const plan::Plan& plan) {
   for (std::uint32_t e = 0; e < edges_.size(); ++e)
     for (std::size_t kind = 0; kind < 2; ++kind) {
       const auto& all = sent_[e][kind];
-      std::vector<std::uint32_t> received(all.size());  // of each message, its place in the list of its receiver
+      std::vector<std::uint32_t> received(all.size());  // for each message, its place in the receiver's list
       for (const auto& at_once : by_depth(all)) {
         for (const auto i : at_once) {
           const auto& sent = all[i];
@@ -409,7 +411,8 @@ void StageTransfers::assign(const plan::Plan& plan) {
   }
 }
 
-StageTransfers::Times StageTransfers::times(std::size_t edge, std::span<const Time> durations, std::span<const Time> held) const {
+StageTransfers::Times StageTransfers::times(std::size_t edge, std::span<const Time> durations,
+                                            std::span<const Time> held) const {
   Times times;
   for (const auto& list : sent_[edge]) {
     std::map<std::pair<std::uint32_t, bool>, Time> free;  // wires

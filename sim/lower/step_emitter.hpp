@@ -1,5 +1,5 @@
-// What a pipeline rank does when the schedule says "forward of micro-batch 3", and what it holds for that: a
-// framework's operators (framework_work.cpp) or the kernels of this program on exact buffers (network_work.cpp).
+// What a pipeline rank does when the schedule says "forward of micro-batch 3", and the memory that it holds for it:
+// operators of a framework (framework_emitter.cpp) or native kernels on exact buffers (native_emitter.cpp).
 #pragma once
 #include <map>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace rehearsal::lower {
 
-// The program under construction, shared by the schedule's side and the work's side of it.
+// The program under construction, shared by the code for the schedule and the code for the passes.
 struct ProgramDraft {
   const Pipeline& pipe;
   graph::GraphBuilder& works;
@@ -19,7 +19,7 @@ struct ProgramDraft {
 
   std::uint32_t group_end(Axis axis) { return ends.group(axis, program); }
   std::uint32_t embedding_end() { return ends.group(Ends::kEmbedding, program); }
-  // Somebody else computes gradients of the same parameters: of experts, or of all others.
+  // Whether other ranks compute gradients of the same parameters: of experts, or of all others.
   bool replicated(Axis replicas = Axis::data) const {
     if (!pipe.plan) return false;
     return (replicas == Axis::expert_data ? pipe.plan->expert_replicas() : pipe.plan->replicas()) > 1;
@@ -37,21 +37,22 @@ struct ProgramDraft {
 class StepEmitter {
  public:
   virtual ~StepEmitter() = default;
-  // What lives for the whole run. `stages` of the rank, ascending; for each the micro-batch whose gradient comes last.
+  // Creates resident buffers. `stages` of the rank, ascending; `last_gradient`: by stage, the micro-batch whose
+  // gradient comes last.
   virtual void begin(const std::vector<std::uint32_t>& stages,
                      const std::map<std::uint32_t, std::uint32_t>& last_gradient) = 0;
   // One pass of one stage; returns its last task. `last_gradient`: no gradient of the stage comes after it.
   virtual LocalTask pass(const graph::Coordinates& at, bool last_gradient, std::vector<LocalTask> after) = 0;
-  // Messages of the stage at one of its edges, in the order of their list. What a pass waits for instead of the receive
-  // of its input; what a relay waits for instead of the receive of what it hands on (`taken`); and what the send of an
-  // output waits for instead of the pass.
+  // Messages of the stage at one of its edges, in the order of their list. take() returns what a pass waits for instead
+  // of the receive of its input; relay(), what a relay waits for instead of the receive of its value (`taken`);
+  // hand_over(), what the send of an output waits for instead of the pass.
   virtual LocalTask take(const graph::Coordinates&, const P2POp&, LocalTask receive) { return receive; }
   virtual LocalTask relay(const graph::Coordinates&, const P2POp&, LocalTask taken) { return taken; }
   virtual LocalTask hand_over(const graph::Coordinates&, const P2POp&, LocalTask done) { return done; }
   // Called instead of hand_over() when another rank already sends this value.
   virtual void drop(const graph::Coordinates&, const P2POp&) {}
-  // After the passes that take norms alone: all ranks learn the norm. `again`: a second forward has taken place, so
-  // that nobody needs what the first one of this micro-batch has kept.
+  // finish_norms() follows the passes that only compute norms: all ranks learn the norm. forget() follows a second
+  // forward, after which nothing needs what the first one of this micro-batch has kept.
   virtual void finish_norms() {}
   virtual void forget(const graph::Coordinates&) {}
   // After the last pass: reductions and the optimizer.

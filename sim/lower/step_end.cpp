@@ -32,7 +32,7 @@ graph::Work copy_from_fused(const plan::Plan& plan, double parameters, bool expe
 
 namespace {
 
-// Reductions of gradients after the backward: in one piece from where they are, or through a buffer.
+// Reductions of gradients after the backward: in one piece and in place, or through a buffer.
 void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector<EndTask>& tasks) {
   const auto joins = experts ? Joins::expert_data : Joins::data;
   const auto add = [&](double some) {
@@ -66,7 +66,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   if (!reduced) reduce(plan, held.dense, false, tasks);
   if (!reduced && experts) reduce(plan, held.experts, true, tasks);
 
-  // Of two copies, the ends that share a table are on one rank, whose gradients the data group has added up.
+  // With two copies, the ends that share a table are on one rank, and the data group has summed their gradients.
   const bool end =
       std::any_of(stages.begin(), stages.end(), [&](auto s) { return plan.stage(s).embedding || plan.stage(s).head; });
   if (plan.shares_embedding() && end && !plan.one_table(stages)) {
@@ -82,7 +82,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const bool flat = zero >= 1 && zero < 3;
   const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
   const double moved = models::optimizer_bytes(plan.job.training, plan.job.framework);
-  const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // where gradients are scaled back, too
+  const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // which then also unscales gradients
   if (plan.job.training.scales_loss() && plan.job.framework.scaling_bytes > 0 && !on_host)
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * plan.job.framework.scaling_bytes)}, Lane::compute, Pass::optimizer});

@@ -16,10 +16,10 @@ using graph::MemoryCategory;
 
 namespace {
 
-// What the host updates at a time, so that copies and disks are busy meanwhile: DeepSpeed's TILE (csrc/includes/
-// cpu_adam.h), 128 Mi elements.
+// The unit of a host update, so that copies and disks work meanwhile: DeepSpeed's TILE (csrc/includes/ cpu_adam.h), 128
+// Mi elements.
 constexpr double kTile = 128. * 1024 * 1024;
-// A reader of states is so many tiles ahead of who writes them back: one is read, one updated, one written
+// How many tiles the reader of states may be ahead of their writer: one is read, one updated, one written
 // (pipelined_optimizer_swapper.py).
 constexpr std::size_t kTilesHeld = 3;
 
@@ -72,7 +72,7 @@ std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coo
   const auto tiles = static_cast<std::size_t>(std::max(1., std::ceil(parameters / kTile)));
   const double in_tile = parameters / double(tiles);
   const auto of = [&](double per_parameter) { return bytes(in_tile * per_parameter); };
-  // Delayed, the gradients are those of the step before: they wait on the host from the beginning.
+  // A delayed update uses the gradients of the previous step: they are on the host from the beginning.
   const auto complete = offload_.delayed_update ? std::vector<LocalTask>{} : std::vector{after};
   std::vector<LocalTask> written, ends;
   for (std::size_t tile = 0; tile < tiles; ++tile) {
@@ -102,7 +102,7 @@ std::vector<LocalTask> Tiers::update(double parameters, Bytes traffic, const Coo
     ends.push_back(last);
     if (offload_.parameters == Tier::nvme)
       ends.push_back(copy(of(states.parameters), Tier::host, Tier::nvme, at, {updated}, {}));
-    if (offload_.parameters == Tier::device)  // when the step that computes with the older ones is over
+    if (offload_.parameters == Tier::device)  // after the passes that use the older parameters
       ends.push_back(copy(of(states.parameters), Tier::host, Tier::device, at, {updated, after}, {}));
   }
   return ends;

@@ -1,5 +1,5 @@
-// States that leave the device (sim/design/memory-tiers.md): where each is kept, the copies that bring it and take it
-// away, and the step of an optimizer that runs on the host.
+// States that leave the device (sim/design/memory-tiers.md): where each is kept, the copies to and from there, and the
+// step of an optimizer that runs on the host.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,9 +14,9 @@ class Tiers {
 
   const models::Offload& offload() const { return offload_; }
 
-  // Brings so much from where it is kept to the device: into a buffer that the last of its tasks, which is returned,
-  // allocates as one of its uses and that is freed by others. `when`: what each step of the way waits for, the first of
-  // them a read from disk. `leaves`: a buffer that is given up once it has been read.
+  // Brings `size` bytes from their tier to the device, into a buffer that is allocated by the last of its tasks, which
+  // is returned, and freed by later ones. `when`: what each copy waits for; `read` is for a read from disk. `leaves`: a
+  // buffer that is freed once it has been read.
   struct When {
     std::vector<LocalTask> read, copy;
   };
@@ -26,15 +26,15 @@ class Tiers {
   };
   Fetched fetch(Tier from, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at, const When& when,
                 std::uint32_t turns = 1, std::optional<BufferId> leaves = {});
-  // Takes it away; frees `sources` of the device once it has left. `fills`: a buffer for it where it arrives; else
-  // there is room. The last task.
+  // Takes it away; frees `sources` of the device after the copy. `fills`: the buffer at the destination, if it is not
+  // resident. Returns the last task.
   LocalTask store(Tier to, Bytes size, graph::MemoryCategory as, const graph::Coordinates& at,
                   std::vector<LocalTask> after, const std::vector<BufferId>& sources,
                   std::optional<BufferId> fills = {});
 
-  // The optimizer's step on the host, a tile of its shard after the other: gradients that are still on the device
-  // leave it, states on disks are read before and written behind, parameters that the device computes with come back.
-  // `parameters`: of this rank's shard; `after`: when its gradients are complete. The tasks that others wait for.
+  // The optimizer's step on the host, tile by tile of its shard: gradients that are still on the device are copied out,
+  // states on disks are read before and written after, parameters that the device uses come back. `parameters`: of this
+  // rank's shard; `after`: when its gradients are complete. Returns the tasks that others wait for.
   std::vector<LocalTask> update(double parameters, Bytes traffic, const graph::Coordinates& at, LocalTask after);
 
  private:
@@ -46,8 +46,8 @@ class Tiers {
   const models::Offload& offload_;
 };
 
-// Of tasks that computed one after the other, what must have ended before something begins that is so many ahead of the
-// next one; nothing where there are no more.
+// What must have ended before a prefetch `ahead` places ahead of the next task may begin, given the tasks that have
+// computed in order; empty if there are fewer.
 std::vector<LocalTask> ended_before(const std::vector<LocalTask>& computed, std::int64_t ahead);
 
 }  // namespace rehearsal::lower

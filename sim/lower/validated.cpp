@@ -27,9 +27,9 @@ const Kernel* kernel_of(const graph::TaskGraph& graph, const graph::Program& pro
   return std::get_if<Kernel>(&graph.work(program.work[task]));
 }
 
-// Where the step of the iteration before is validated: before the last forward that comes before the first backward,
-// with what it receives, and before any loss is added up. Then gradients of the next step have not begun, and rank r
-// has sent rank r + 1 what that runs before its own validation.
+// The task before which the previous iteration's step is validated: the last forward before the first backward (ahead
+// of its receives), and before any loss is added up. No gradient of the next step has begun by then, and rank r has
+// sent rank r + 1 all that it runs before its own validation.
 std::size_t place_of_validation(const graph::TaskGraph& graph, const graph::Program& program) {
   std::optional<std::size_t> place;
   std::pair<std::uint32_t, std::uint32_t> last{graph::kNoMicrobatch, graph::kNoMicrobatch};
@@ -45,7 +45,7 @@ std::size_t place_of_validation(const graph::TaskGraph& graph, const graph::Prog
   return *place;
 }
 
-// A rank of the pipeline, with the ends through which the state travels.
+// The program of a pipeline rank, with the endpoints that carry the state.
 class Validated {
  public:
   Validated(const graph::TaskGraph& one, const graph::Program& program, graph::GraphBuilder& works,
@@ -68,7 +68,7 @@ class Validated {
     INVARIANT(!steps_.empty(), "AdamW is what can be taken back");
   }
 
-  // What a receive endpoint gets beyond what the passes before the validation take: sent by those of its peer.
+  // Messages before the validation, by endpoint: those that a rank sends, or those that its passes receive.
   using Sent = std::map<std::uint32_t, std::uint32_t>;  // endpoint -> messages before the validation
   Sent before_validation(EndpointKind kind) const {
     Sent sent;
@@ -78,7 +78,7 @@ class Validated {
     return sent;
   }
 
-  // `arrives`: before_validation of the senders, by the own endpoint.
+  // `arrives`: before_validation of the senders, by this rank's endpoint.
   graph::Program make(std::uint32_t iterations, const Sent& arrives) && {
     for (std::uint32_t k = 0; k < iterations; ++k) {
       copies_.begin();
@@ -117,7 +117,7 @@ class Validated {
     return into_.add({works_.intern(work), lane, here(steps_.front()), end ? end->value : graph::kNoEndpoint}, after,
                      uses);
   }
-  // After everything that the compute lane has done; what collectives left is waited for by the step itself.
+  // After all tasks of the compute lane; the step itself waits for collectives.
   std::vector<LocalTask> done() const {
     std::vector<LocalTask> after;
     if (const auto last = into_.last(Lane::compute)) after.push_back(*last);
@@ -149,7 +149,7 @@ class Validated {
   }
   // `lost`: buffers of passes that will run again.
   void validate(const std::vector<BufferUse>& lost) {
-    if (ends_.full_in) receive(*ends_.full_in);  // the last rank has had it since it combined
+    if (ends_.full_in) receive(*ends_.full_in);  // the last rank has had it since combine()
     if (ends_.full_out)
       send(*ends_.full_out, *to_previous_);
     else if (state_)
@@ -184,7 +184,7 @@ class Validated {
     for (const auto id : alive) uses.emplace_back(copies_.buffer(BufferId(id)), Access::free);
     return uses;
   }
-  // Messages of those that nobody will take: as many of each endpoint as its sender has sent and no pass has taken.
+  // Receives messages for passes that do not run: per endpoint, those that were sent but not taken by a pass.
   void drain(const Sent& arrives) {
     const auto taken = before_validation(EndpointKind::receive);
     for (const auto& [endpoint, sent] : arrives) {
@@ -242,7 +242,7 @@ graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, 
     parts.emplace_back(one, program, builder, p > 0 ? std::optional(messages[p - 1]) : std::nullopt,
                        p + 1 < pipeline ? std::optional(messages[p]) : std::nullopt, rolled_back);
   }
-  // Who sends what, by the endpoint of the receiver.
+  // The messages sent, by the endpoint of the receiver.
   std::vector<Validated::Sent> arrives(pipeline);
   for (std::uint32_t p = 0; p < pipeline; ++p) {
     const auto& rank = one.ranks()[ranks[p].front().index()];

@@ -1,4 +1,4 @@
-// Stacked bars, a row each.
+// Stacked bars, one per row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr Length kFewestNames = px(80), kMostNames = px(340), kBarsWidth = px(600), kTotals = px(190), kBar = px(18),
                  kBetween = px(6);
-constexpr Length kLetter = 620, kLegendLetter = 690;  // an average one, of 12 pixels; of words that must not touch
+constexpr Length kLetter = 620, kLegendLetter = 690;  // average letter at 12 pixels; for words that must not touch
 
 double total(const Bars::Row& row) { return std::accumulate(row.values.begin(), row.values.end(), 0.); }
 
@@ -27,7 +27,7 @@ class BarsPicture {
   BarsPicture(const Bars& bars, const std::string& title) : bars_(bars), title_(title) {
     most_ = bars.limit.value_or(0);
     for (const auto& row : bars.rows) most_ = std::max(most_, total(row));
-    if (bars.limit && *bars.limit > 4 * most_without_limit()) most_ = most_without_limit();  // out of sight
+    if (bars.limit && *bars.limit > 4 * most_without_limit()) most_ = most_without_limit();  // far outside the picture
     if (!(most_ > 0)) most_ = 1;
     std::size_t longest = 0;
     for (const auto& row : bars.rows) longest = std::max(longest, row.name.size());
@@ -115,7 +115,7 @@ class BarsPicture {
   const Bars& bars_;
   const std::string& title_;
   double most_ = 1;
-  Length names_ = kFewestNames;  // as wide as the longest name, where it is not too long
+  Length names_ = kFewestNames;  // width of the longest name, up to a maximum
   Canvas out_;
 };
 

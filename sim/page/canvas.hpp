@@ -1,5 +1,5 @@
-// What SVG pictures are drawn with. Coordinates are whole hundredths of a pixel and colours whole numbers, so the same
-// drawing gives the same bytes everywhere.
+// Drawing primitives of SVG pictures. Coordinates are integers in hundredths of a pixel, and colours are integers too,
+// so the same drawing gives the same bytes everywhere.
 #pragma once
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ struct Rgb {
   int brightness() const { return (299 * red + 587 * green + 114 * blue) / 255; }
 };
 
-// In whole numbers: the same bytes everywhere.
+// In integers: the same bytes everywhere.
 inline Rgb mix(Rgb a, Rgb b, int thousandths_of_b) {
   const auto part = [&](int x, int y) { return (x * (1000 - thousandths_of_b) + y * thousandths_of_b + 500) / 1000; };
   return {part(a.red, b.red), part(a.green, b.green), part(a.blue, b.blue)};
@@ -40,17 +40,17 @@ inline Rgb mix(Rgb a, Rgb b, int thousandths_of_b) {
 
 inline constexpr Rgb kWhite{255, 255, 255};
 
-// Colours of what is told apart by its number: neighbours have other hues, those with the same hue other tints.
+// Colours for numbered items: consecutive ones differ in hue, those of equal hue in tint.
 inline Rgb color_of_number(std::uint32_t number) {
   constexpr Rgb kHues[] = {{66, 122, 214}, {226, 150, 40}, {38, 156, 142}, {196, 78, 96},
                            {126, 87, 194}, {96, 148, 60},  {90, 110, 130}, {180, 100, 60}};
-  constexpr int kTints[] = {0, 420, 680};  // of white
+  constexpr int kTints[] = {0, 420, 680};  // share of white, in thousandths
   return mix(kHues[number % std::size(kHues)], kWhite, kTints[number / std::size(kHues) % std::size(kTints)]);
 }
 
 inline std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
 
-// Inks of everything but data, light; documents that are dark turn them over (page/html_style.cpp).
+// Inks for everything but data, in light mode; dark documents invert them (page/html_style.cpp).
 inline constexpr std::string_view kInk = "#1b2430", kMutedInk = "#5b6675", kAxisInk = "#8a94a3", kGridInk = "#e3e7ec",
                                   kLaneInk = "#eef1f5", kPanelInk = "#f4f6f9", kEdgeInk = "#b8c0cc",
                                   kLimitInk = "#d64545";
@@ -58,7 +58,7 @@ inline constexpr std::string_view kMuted = "fill=\"#5b6675\"";
 
 class Canvas {
  public:
-  // `tip`: shown when the mouse rests on it.
+  // `tip`: the tooltip.
   void rectangle(Length x, Length y, Length width, Length height, std::string_view attributes,
                  std::string_view tip = {}) {
     body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {}", text_of(x), text_of(y),
@@ -72,7 +72,7 @@ class Canvas {
   void label(Length x, Length y, std::string_view text, std::string_view attributes) {
     body_ += fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>\n", text_of(x), text_of(y), attributes, escaped(text));
   }
-  // Filled corners of a closed shape, such as the head of an arrow.
+  // A filled triangle, such as the head of an arrow.
   void triangle(Length x1, Length y1, Length x2, Length y2, Length x3, Length y3, std::string_view attributes) {
     body_ += fmt::format("<path d=\"M{} {}L{} {}L{} {}Z\" {}/>\n", text_of(x1), text_of(y1), text_of(x2), text_of(y2),
                          text_of(x3), text_of(y3), attributes);

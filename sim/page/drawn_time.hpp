@@ -1,4 +1,4 @@
-// What pictures of time share: the colours of passes, and the axis below them.
+// Shared by all pictures of time: the colours of passes, and the time axis.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -27,14 +27,14 @@ inline constexpr std::array kFillings{Filling{'F', "forward", {66, 122, 214}},
                                       Filling{'E', "expert collectives", {60, 140, 190}},
                                       Filling{'P', "messages between stages", {110, 120, 135}},
                                       Filling{'M', "copies between tiers, host, disks", {90, 150, 120}}};
-Rgb color_of(char kind);                                            // grey of those that have none
-Rgb tint_of(char kind, std::uint32_t chunk, std::uint32_t chunks);  // of a chunk of a rank, from dark to light
+Rgb color_of(char kind);                                            // grey for other kinds
+Rgb tint_of(char kind, std::uint32_t chunk, std::uint32_t chunks);  // for a chunk of a rank, from dark to light
 
-// Where a time, or an amount, is on a line of this length that stands for `span`.
+// The position of a time, or an amount, on a line of this length that represents `span`.
 Length place_in(std::int64_t span, std::int64_t at, Length length);
 // 1, 2 or 5 times a power of ten.
 std::int64_t round_step(std::int64_t at_least);
-// Ticks with their times from 0 to `span` picoseconds, below a picture of this left edge and width.
+// Ticks with their times from 0 to `span` picoseconds, below a picture with this left edge and width.
 void time_axis(Canvas& out, Length left, Length width, Length bottom, std::int64_t span);
 
 }  // namespace rehearsal::page

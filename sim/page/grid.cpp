@@ -15,7 +15,7 @@ namespace rehearsal::page {
 namespace {
 
 // Colours of the 256-colour palette: forwards blue, input gradients and full backwards green, weight gradients sand, as
-// in the figures of the papers. Two tints by the parity of the label keep neighbours apart; the other two are lower
+// in the papers' figures. Two tints, by the parity of the label, separate neighbours; the other two are for lower
 // case.
 struct Kind {
   char letter;
@@ -42,7 +42,7 @@ int background(const GridSpan& span) {
 
 constexpr std::uint32_t kIdle = UINT32_MAX;
 
-// A stretch of time drawn on `columns` columns.
+// A time interval drawn on `columns` columns.
 struct Window {
   std::int64_t start = 0, end = 0;
   int columns = 0;
@@ -67,14 +67,14 @@ std::vector<Window> choose_windows(std::span<const GridSpan> spans, std::int64_t
   }
   std::nth_element(lengths.begin(), lengths.begin() + std::ptrdiff_t(lengths.size() / 2), lengths.end());
   const std::int64_t typical = lengths[lengths.size() / 2];
-  // Readable while a typical action gets at least a column; otherwise cut, and give it two.
+  // Readable if a typical action gets at least one column; otherwise the middle is cut out, and it gets two.
   if (whole <= std::int64_t(columns) * typical || columns < 24) return {{begin, end, columns}};
   const int left = (columns - 3) / 2, right = columns - 3 - left;
   const auto length = [&](int n) { return std::max<std::int64_t>(1, typical * n / 2); };
   return {{begin, begin + length(left), left}, {end - length(right), end, right}};
 }
 
-// For every column of the window the span that covers most of it, given the spans of one row in order of time.
+// For every column of the window, the span that covers most of it; `spans` are those of one row, in order of time.
 std::vector<std::uint32_t> paint(const Window& window, std::span<const GridSpan> spans,
                                  std::span<const std::uint32_t> row) {
   std::vector<std::uint32_t> cells(window.columns, kIdle);
@@ -94,7 +94,7 @@ std::vector<std::uint32_t> paint(const Window& window, std::span<const GridSpan>
   return cells;
 }
 
-// The text of one run of `length` columns: the micro-batch where it fits, after the kind's letter when there is no
+// The text of a run of `length` columns: the micro-batch if it fits, preceded by the kind's letter if there is no
 // colour.
 std::string run_text(const GridSpan& span, std::size_t length, bool color) {
   const std::string digits = span.label == kNoLabel ? "" : std::to_string(span.label);
@@ -122,7 +122,7 @@ std::string row_text(const std::vector<std::uint32_t>& cells, std::span<const Gr
   return text;
 }
 
-// "0 s ... 33.000 ms" under each window, its ends under the edges it names.
+// "0 s ... 33.000 ms" under each window, the times aligned with the edges that they name.
 std::string axis(const std::vector<Window>& windows, std::size_t margin, std::int64_t begin) {
   std::string text(margin, ' ');
   for (const auto& w : windows) {

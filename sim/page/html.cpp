@@ -1,4 +1,4 @@
-// A page as one document.
+// A page as one HTML document.
 #include <fmt/format.h>
 
 #include <array>
@@ -52,7 +52,7 @@ std::string html_of(const Table& table) {
   return html + "</tbody></table></div>\n";
 }
 
-// With its numbers, for those who cannot see it and those who want them.
+// A drawing and its numbers as a table, for accessibility and for copying.
 std::string figure(const std::string& svg, const Table* numbers) {
   auto html = "<figure class=\"drawing\">" + svg + "</figure>\n";
   if (numbers) html += "<details><summary>as a table</summary>" + html_of(*numbers) + "</details>\n";
@@ -99,7 +99,7 @@ std::string html_of(const Block& block) {
   return (block.title.empty() ? "" : "<h3>" + escaped(block.title) + "</h3>\n") + inside;
 }
 
-// Pictures bring their inks as attributes, which a style sheet may overrule.
+// Pictures set their inks as attributes, which a style sheet can override.
 std::string inks() {
   constexpr std::array<std::pair<std::string_view, const char*>, 7> kInks{{{kMutedInk, "muted"},
                                                                            {kAxisInk, "axis"},

@@ -1,4 +1,4 @@
-// What a document is put together from.
+// The parts of an HTML document.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@ namespace rehearsal::page {
 
 extern const std::string_view kStyle, kScript;  // sim/page/page.css and page.js
 
-// A timeline to zoom into: boxes as paths of one plane, and their numbers for the script.
+// A zoomable timeline: boxes as paths in one plane, and their numbers for the script.
 std::string html_timeline(const Drawing& drawing, const std::string& title);
 
 }  // namespace rehearsal::page

@@ -1,6 +1,6 @@
-// A timeline that is zoomed into. Boxes of one row and colour are one path in a plane whose horizontal unit is time:
-// zooming is another view of it, so that a browser has a few dozen elements to draw and not a hundred thousand. The
-// script (page.js) gets the boxes as numbers, for names, labels and what waited for what.
+// A zoomable timeline. Boxes of one row and colour form one path in a plane whose horizontal unit is time, and zooming
+// changes the view of it, so that a browser draws a few dozen elements rather than a hundred thousand. The
+// script (page.js) gets the boxes as numbers, for names, labels and dependencies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 namespace rehearsal::page {
 namespace {
 
-constexpr std::int64_t kPlane = 10'000'000;  // its width: what a float of 24 bits can tell apart
+constexpr std::int64_t kPlane = 10'000'000;  // width of the plane: the resolution of a float with 24 bits
 
 struct Row {
   std::string name;
-  int y = 0, height = 0, strip = 0;  // in pixels; `strip`: for memory, below
+  int y = 0, height = 0, strip = 0;  // in pixels; `strip`: for memory, at the bottom
 };
 
 class TimelineOf {
@@ -106,7 +106,7 @@ class TimelineOf {
     std::string svg;
     for (std::size_t i = 0; i < order_.size();) {
       const std::uint32_t row = drawing_.boxes[order_[i]].row;
-      std::map<std::pair<char, std::uint32_t>, std::string> paths;  // of a kind and a chunk
+      std::map<std::pair<char, std::uint32_t>, std::string> paths;  // by kind and chunk
       for (; i < order_.size() && drawing_.boxes[order_[i]].row == row; ++i) {
         const auto& box = drawing_.boxes[order_[i]];
         const std::int64_t from = x(box.start), width = x(box.end) - from;
@@ -123,7 +123,7 @@ class TimelineOf {
     return svg;
   }
 
-  // Below each row, what it holds, against what any holds at most.
+  // Below each row its memory, scaled to the maximum over all rows.
   std::string memory() const {
     if (drawing_.memory.empty()) return "";
     double most = drawing_.memory_limit.value_or(0);
@@ -182,14 +182,14 @@ class TimelineOf {
   }
 
   // {"span", "unit": picoseconds, "typical": median duration, "rows": [{"name", "y", "h", "b": [...]}], "words",
-  // "labels"}; what five numbers of "b" are is said in page.js.
+  // "labels"}; page.js explains the five numbers per box in "b".
   std::string data() const {
-    std::vector<std::uint32_t> place(order_.size());  // of a box, in the order in which they are written
+    std::vector<std::uint32_t> place(order_.size());  // of a box, in output order
     for (std::size_t i = 0; i < order_.size(); ++i) place[order_[i]] = std::uint32_t(i);
     std::vector<std::string> labels;
     std::map<std::string, std::size_t> known;
     auto words = drawing_.words;
-    const std::size_t plain = words.size();  // what a box without words is, by its kind
+    const std::size_t plain = words.size();  // boxes without words are described by their kind
     for (const auto& kind : kFillings) words.push_back(std::string(kind.name) + " #");
     words.push_back("#");
     std::vector<std::int64_t> lengths;
@@ -237,7 +237,7 @@ class TimelineOf {
   std::int64_t begin_ = 0, span_ = 1, unit_ = 1;
   int height_ = 0;
   std::vector<Row> rows_;
-  std::vector<std::uint32_t> order_;  // of boxes: row by row, in time
+  std::vector<std::uint32_t> order_;  // of boxes: by row, then by time
 };
 
 }  // namespace

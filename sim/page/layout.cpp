@@ -25,15 +25,15 @@ std::size_t columns(std::string_view text) {
     if (text[i] == '\x1b')
       while (i + 1 < text.size() && text[i] != 'm') ++i;  // "\x1b[1m"
     else
-      count += (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;  // not within a character
+      count += (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;  // not inside a character
   }
   return count;
 }
 
 std::string wrap(std::string_view text, std::size_t width, std::string_view indent, std::size_t used) {
   std::string out;
-  std::size_t line = 0;  // where this line of `out` begins
-  bool empty = true;     // no word yet
+  std::size_t line = 0;  // start of the current line of `out`
+  bool empty = true;     // no word yet on this line
   for (std::size_t at = 0; at < text.size();) {
     const auto word = std::min(text.find_first_not_of(' ', at), text.size());
     const auto end = std::min(text.find(' ', word), text.size());
@@ -48,7 +48,7 @@ std::string wrap(std::string_view text, std::size_t width, std::string_view inde
 
 namespace {
 
-// Where the text of a line begins: after its margin, a dash, and a label that is set off by spaces.
+// The column where the text of a line begins: after its margin, a dash, and a label that is set off by spaces.
 std::size_t text_column(std::string_view line) {
   const auto margin = line.find_first_not_of(' ');
   if (line.substr(margin).starts_with("- ")) return margin + 2;

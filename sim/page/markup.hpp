@@ -1,11 +1,11 @@
-// Text in SVG and HTML.
+// Escapes text for SVG and HTML.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace rehearsal::page {
 
-// For content and for attributes in double quotes.
+// For content, and for attributes in double quotes.
 inline std::string escaped(std::string_view text) {
   std::string safe;
   for (const char c : text) {

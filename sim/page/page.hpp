@@ -1,8 +1,8 @@
-// What reports are made of: a page of blocks, and its forms. A report says what there is to see; how that looks as
-// text, as a picture and as a document is known here alone (sim/design/pages.md).
+// Reports are pages of blocks, which are rendered in several forms. A report defines the content; only this folder
+// knows how it looks as text, as pictures and as a document.
 //
-// A value carries what people read and, where the JSON of the same command has the number, the number and its place
-// there, so that a page can be held against it.
+// A value holds the displayed text and, if the JSON of the same command has the number, the number and its position
+// there, so that a page can be checked against the JSON.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,10 +27,10 @@ struct Value {
 struct Paragraph {
   std::string text;
 };
-struct Entries {  // a list, an entry a sentence
+struct Entries {  // a list of sentences
   std::vector<std::string> entries;
 };
-// Headline figures: what, how much, and a word on it.
+// Headline figures: name, value and a short note.
 struct Fact {
   std::string name;
   Value value;
@@ -42,65 +42,65 @@ struct Facts {
 struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<Value>> rows;
-  std::vector<bool> words = {true};  // columns of words, which stand to the left; beyond its end: numbers
+  std::vector<bool> words = {true};  // left-aligned columns of words; beyond its end: numbers
 };
-// Columns as wide as their widest cell, two spaces between; folded where it is wider than `width` (0: any), as by
-// table() of layout.hpp.
+// Columns as wide as their widest cell, two spaces apart; folded if wider than `width` (0: any), as table() of
+// layout.hpp does.
 std::string text(const Table& table, const Paint& paint, int width = 0);
 
 enum class Unit : std::uint8_t { none, seconds, bytes, share, money };
 std::string show_amount(double amount, Unit unit);  // "1.2 s", "79.1 GiB", "38.2 %", "1,200"
 
-// Stacked bars, a row each; more rows than kMostBars are folded.
+// Stacked bars, one per row; beyond kMostBars rows the middle is left out.
 inline constexpr std::uint32_t kMostBars = 48;
 struct Bars {
   struct Row {
     std::string name;
     std::vector<double> values;  // one per part, none negative
-    std::string more = {};       // behind the bar's total
+    std::string more = {};       // printed after the bar's total
   };
   std::vector<std::string> parts;
-  std::vector<Rgb> colors = {};  // of the parts; empty: series()
+  std::vector<Rgb> colors = {};  // by part; empty: series()
   std::vector<Row> rows;
   Unit unit = Unit::none;
   std::optional<double> limit = {};  // a line across all bars, in `unit`
   std::string limit_name = {};
-  std::string json = {};  // pattern of the values' places in JSON, with {row} and {part}; of parts its own names
+  std::string json = {};  // pattern of the values' JSON pointers, with {row} and {part} (names in JSON)
 };
 
-// Points of two amounts.
+// A scatter plot of two amounts.
 struct Scatter {
   struct Point {
     double x = 0, y = 0;
     std::size_t series = 0;
     std::string tip = {};
-    bool marked = false;  // drawn large, and named where `label` is not empty
+    bool marked = false;  // drawn large, and labelled if `label` is not empty
     std::string label = {};
   };
   struct Scale {
     std::string title;
     Unit unit = Unit::none;
     bool logarithmic = false;
-    bool whole = false;  // of numbers that count something
+    bool whole = false;  // the numbers are counts
   };
   Scale x, y;
-  std::vector<std::string> series;  // names; more than a few have no legend
+  std::vector<std::string> series;  // names; without legend if there are more than a few
   std::vector<Point> points;
-  std::vector<double> slopes = {};                       // lines y = slope x; the first is drawn through, others dashed
-  std::vector<std::pair<double, double>> frontier = {};  // joined by steps: what is no worse than any
-  std::vector<std::pair<double, double>> curve = {};     // joined as it is, such as a roof
+  std::vector<double> slopes = {};                       // lines y = slope x; the first is solid, others are dashed
+  std::vector<std::pair<double, double>> frontier = {};  // connected by steps: the Pareto front
+  std::vector<std::pair<double, double>> curve = {};     // connected directly, such as a roofline
 };
 
-// Who works when, to zoom into. Its static form is draw_svg's.
+// Activity over time, zoomable. Its static form is that of draw_svg.
 struct Timeline {
   Drawing drawing;
 };
 
-// A picture that somebody else draws with a Canvas: a whole SVG document.
+// A picture drawn elsewhere with a Canvas: a whole SVG document.
 struct Picture {
   std::string svg;
 };
-// Text as it is, to be copied.
+// Unformatted text, for copying.
 struct Verbatim {
   std::string text;
 };
@@ -108,9 +108,9 @@ struct Verbatim {
 struct Block {
   std::string title;  // may be empty
   std::variant<Paragraph, Entries, Facts, Table, Bars, Scatter, Timeline, Picture, Verbatim> content;
-  std::string name = {};  // by which --picture asks for it; of drawings, and of what says why there is none
+  std::string name = {};  // for --picture; set on drawings, and on texts that explain why a drawing is missing
   std::string note = {};  // below it
-  bool folded = false;    // a document shows it when asked
+  bool folded = false;    // collapsed in a document
 };
 bool is_drawing(const Block& block);
 
@@ -127,21 +127,22 @@ struct Page {
 
 std::string text(const Page& page, const TextStyle& style);
 
-// One document: no network, opens from disk, light and dark. Drawings have their numbers as tables.
+// One document: no network, opens from disk, light and dark. Drawings come with their numbers as tables.
 std::string html(const Page& page);
 
-// The drawings below each other, or the one of this name. Throws UserError where there is none; it names those there
-// are.
+// All drawings, one below the other, or the one of this name. Throws UserError, which lists the existing names, if
+// there is none.
 std::string svg(const Page& page, const std::string& name = {});
 
 // --- the drawings, each a whole SVG document ------------------------------------------------------------------------
 std::string draw(const Bars& bars, const std::string& title);
 std::string draw(const Scatter& scatter, const std::string& title);
-// Their numbers.
+// The numbers of these drawings.
 Table table_of(const Bars& bars);
 Table table_of(const Scatter& scatter);
 
-// Colours of series, told apart by people who see few: after Okabe and Ito, "Color Universal Design" (2008).
+// Colours of series that are distinguishable with colour blindness: after Okabe and Ito, "Color Universal Design"
+// (2008).
 Rgb series(std::size_t n);
 
 }  // namespace rehearsal::page

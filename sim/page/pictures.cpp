@@ -1,4 +1,4 @@
-// The drawings of a page below each other, as one SVG document.
+// Combines the drawings of a page into one SVG document.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Sized {
   Length width, height;
 };
 
-// Of a document that svg_document wrote.
+// Parses the size of a document from svg_document.
 Sized sized(std::string svg) {
   const auto number = [&](std::string_view attribute) {
     const auto at = svg.find(fmt::format(" {}=\"", attribute));
@@ -50,7 +50,7 @@ std::string svg(const Page& page, const std::string& name) {
   for (const auto& section : page.sections)
     for (const auto& block : section.blocks) {
       if (!is_drawing(block)) {
-        // What stands in the place of a picture says why there is none.
+        // The text in place of a missing picture says why it is missing.
         if (const auto* why = std::get_if<Paragraph>(&block.content); why && !block.name.empty()) missing = why->text;
         continue;
       }

@@ -13,8 +13,7 @@ namespace {
 constexpr Length kWidth = px(720), kHeight = px(440), kLeft = kMargin + px(80), kTop = px(20);
 constexpr std::size_t kMostInLegend = 10, kMostWithTips = 6000;
 
-// From amounts to a length, with the places of its lines.
-// "100 ms", not "100.000 ms".
+// The label of an axis tick: "100 ms", not "100.000 ms".
 std::string tick(double amount, Unit unit) {
   auto text = show_amount(amount, unit);
   const auto point = text.find('.');
@@ -33,7 +32,7 @@ class ScaleOf {
     const auto [low, high] = std::minmax_element(amounts.begin(), amounts.end());
     low_ = place(*low), high_ = place(*high);
     const double room = std::max((high_ - low_) * .06, scale.logarithmic ? .04 : std::abs(high_) * 1e-3 + 1e-12);
-    // From zero where that costs little, since lengths are compared then.
+    // Starts at zero if that costs little space, because readers compare lengths then.
     if (!scale.logarithmic && *low >= 0 && *low < .4 * *high)
       low_ = 0;
     else
@@ -59,7 +58,7 @@ class ScaleOf {
           if (const double amount = digit * std::pow(10, decade); holds(amount)) all.push_back(amount);
       return all;
     }
-    // Bytes are counted in powers of 1024: round steps of the unit that they are shown in.
+    // Bytes are counted in powers of 1024: steps are round in the displayed unit.
     double unit = 1;
     if (scale_.unit == Unit::bytes)
       while (high_ >= 1024 * unit) unit *= 1024;
@@ -82,7 +81,7 @@ class ScaleOf {
 std::vector<double> amounts(const Scatter& scatter, bool of_y) {
   std::vector<double> all;
   for (const auto& p : scatter.points) all.push_back(of_y ? p.y : p.x);
-  // A diagonal means something only where both scales are one.
+  // A diagonal is meaningful only if both axes have the same scale.
   if (!scatter.slopes.empty())
     for (const auto& p : scatter.points) all.push_back(of_y ? p.x : p.y);
   for (const auto& [x, y] : scatter.curve) all.push_back(of_y ? y : x);

@@ -36,7 +36,7 @@ class TimedBoxes {
     }
     if (drawing.boxes.empty()) begin_ = 0;
     span_ = std::max<std::int64_t>(1, last - begin_);
-    // About 18 pixels per box, so that two digits fit; a long schedule is as wide as a large screen and no wider.
+    // About 18 pixels per box, so that two digits fit; a long schedule is at most as wide as a large screen.
     const std::size_t most =
         std::max(drawing.most_boxes, boxes_of.empty() ? 0 : *std::max_element(boxes_of.begin(), boxes_of.end()));
     width_ = px(std::clamp<std::int64_t>(std::int64_t(most) * 22, 760, 1720));
@@ -63,7 +63,7 @@ class TimedBoxes {
   std::string row_name(std::int64_t r) const {
     return drawing_.row_names.empty() ? fmt::format("rank {}", r) : drawing_.row_names[std::size_t(r)];
   }
-  // The rows that are drawn, in order; -1 stands for those left out.
+  // The visible rows, in order; -1 stands for those left out.
   std::vector<std::int64_t> shown() const {
     std::vector<std::int64_t> list;
     for (std::int64_t r = 0; r < std::int64_t(drawing_.rows); r++) {
@@ -132,7 +132,7 @@ class TimedBoxes {
       const Length from = x(box.start.count());
       Length to = x(box.end.count());
       const Rgb color = tint_of(box.kind, box.chunk, drawing_.chunks);
-      // Below three pixels a gap would hide the box: neighbours that look alike become one.
+      // Below three pixels a gap would hide the box: equal neighbours are merged.
       const std::size_t first = i;
       if (to - from < px(3) && !tips)
         while (i + 1 < boxes.size() && boxes[i + 1]->kind == box.kind && boxes[i + 1]->chunk == box.chunk &&
@@ -147,7 +147,7 @@ class TimedBoxes {
                      tips ? std::string_view(box.tip) : std::string_view());
       if (i == first) number(numbers, box, color, from, to, top, height);
     }
-    // Together, and no obstacle for the mouse: an element for each box less is what makes large pictures quick.
+    // One element for all numbers, which ignores the mouse: fewer elements per box keep large pictures fast.
     if (!numbers.body().empty())
       out_.raw("<g text-anchor=\"middle\" pointer-events=\"none\">\n" + numbers.body() + "</g>\n");
   }
@@ -187,7 +187,7 @@ class TimedBoxes {
     Length now = bottom, drawn = x(begin_);
     for (std::size_t i = 0; i < steps.size(); i++) {
       const Length at = x(steps[i].at.count());
-      // A step that the next one takes back within a pixel and a half would only be a hair; peaks are never hidden.
+      // Steps that are reversed within a pixel and a half would be hairlines and are skipped; peaks are always kept.
       Length to = level(steps[i].amount);
       while (i + 1 < steps.size() && x(steps[i + 1].at.count()) - at < 150 && level(steps[i + 1].amount) <= to)
         to = level(steps[++i].amount);

@@ -1,4 +1,4 @@
-// A page for a terminal.
+// A page as text for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ std::string padded(const std::string& cell, std::size_t width, bool left) {
 }
 
 struct Columns {
-  std::vector<std::size_t> at;        // of the table
-  bool wraps = false, below = false;  // words of the last, beside the others or on lines of their own
+  std::vector<std::size_t> at;        // indices into the table's columns
+  bool wraps = false, below = false;  // the last column has words: wrapped beside the others, or on lines of their own
 };
 
 std::size_t width_of(const Columns& some, const std::vector<std::size_t>& width) {
@@ -30,7 +30,8 @@ std::size_t width_of(const Columns& some, const std::vector<std::size_t>& width)
   return sum;
 }
 
-// As many columns side by side as `most` allows; the rest below them, led by those that name the rows.
+// As many columns side by side as `most` allows; the rest in further tables, each led by the columns that name the
+// rows.
 std::vector<Columns> folded(const std::vector<std::size_t>& width, const std::vector<bool>& words, std::size_t most) {
   const auto is_words = [&](std::size_t c) { return c < words.size() && words[c]; };
   Columns names{{0}};
@@ -117,7 +118,7 @@ std::string text_of(const Drawing& drawing, const TextStyle& style) {
   return draw_grid(spans, drawing.rows, options);
 }
 
-// Without a picture, the words that a picture has for those who cannot see it.
+// In place of a picture, the title that it has for screen readers.
 std::string title_of(const std::string& svg) {
   const auto from = svg.find("<title>"), to = svg.find("</title>");
   return from == std::string::npos ? "" : "(a picture: " + svg.substr(from + 7, to - from - 7) + ")\n";

@@ -188,7 +188,8 @@ Json json_of(const cost::SampleErrors& e) { return {{"samples", e.samples}, {"me
 
 Json report_json(const cost::Profile& p, const gpu::Probe& probe, const std::vector<Section>& judged,
                  const std::string& refusal, const std::string& file) {
-  Json accuracy = Json::array(), nccl = Json::array(), pairs = Json::array(), parts = Json::array(), rings = Json::array();
+  Json accuracy = Json::array(), nccl = Json::array(), pairs = Json::array(), parts = Json::array(),
+       rings = Json::array();
   for (const auto& s : judged)
     accuracy.push_back({{"section", s.name}, {"fitted", json_of(s.fitted)}, {"held_out", json_of(s.held_out)}});
   for (const auto& n : probe.nccl)

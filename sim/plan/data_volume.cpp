@@ -23,7 +23,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
   volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
-  // A tile is dropped between what a layer recomputes with it and its backward.
+  // A tile is dropped between the recomputation that uses it and its backward.
   const bool thrice = job.training.offload.tiles > 1 && job.training.recompute == models::Recompute::full;
   if (plan.zero() == 3)
     volume.gathers = job.microbatches * (!job.training.reshards() ? 1 : thrice ? 3 : 2);
@@ -37,7 +37,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     const auto held = plan.held(stages);
     auto here = volume;
     here.parameters = held.all(), here.experts = held.experts;
-    if (job.training.frozen()) {  // and what is not does not travel, unless it is sharded itself
+    if (job.training.frozen()) {  // frozen parameters are not sent, unless they are sharded
       const double learning = plan.learning(stages).all() / held.all();
       here.gradient_bytes = states.gradients * learning;
       if (here.zero < 3) here.parameter_bytes *= learning;

@@ -1,9 +1,9 @@
-// What data parallelism moves in closed form: whole passes of all gradients, or all parameters, through the replicas.
+// Data-parallel traffic in closed form: whole passes of all gradients, or all parameters, over the replicas.
 // ZeRO (arXiv 1910.02054, section 7) counts an all-reduce as two passes, a reduce-scatter or an all-gather as one:
 //   gradients all-reduced                                       2 Psi   ZeRO-0, DDP
 //   gradients reduced to shards, parameters gathered            2 Psi   ZeRO-1, 2
 //   gradients all-reduced, parameters gathered                  3 Psi   ZeRO-1 that reduces all
-//   (framework.zero1_reduces) parameters gathered for forward and backward, gradients reduced to shards   3 Psi   ZeRO-3
+//   (framework.zero1_reduces) parameters gathered for forward and backward, gradients reduced to shards   3 Psi ZeRO-3
 // of a step with one micro-batch. Here ZeRO-2 reduces, and ZeRO-3 gathers and reduces, in each of m micro-batches.
 #pragma once
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace rehearsal::plan {
 
 struct DataVolume {
-  double parameters = 0;                           // Psi: of the GPU that sends most, before ZeRO divides them
+  double parameters = 0;                           // Psi: of the GPU that sends most, before ZeRO shards them
   double experts = 0;                              // of these, in experts, whose replicas are fewer
   std::int64_t replicas = 1, expert_replicas = 1;  // n
   std::int64_t microbatches = 1;
@@ -32,7 +32,7 @@ struct DataVolume {
   std::string form() const;  // "2 Psi", "(16 + 1) Psi", "16 x 3 Psi", "2 Psi, experts among 4"
 };
 
-// Of a framework. `stage_ranks`: the pipeline rank of every stage.
+// For a framework. `stage_ranks`: the pipeline rank of every stage.
 DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ranks);
 
 }  // namespace rehearsal::plan

@@ -97,8 +97,8 @@ const Description& partition_fields() {
   static const Description all = describe<P>(
       {},
       settled(choice<&P::kind>(
-          "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}}, kDefault,
-          "")),
+          "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}},
+          kDefault, "")),
       field<&P::layers>("layers", list_of(whole(0, 100'000)), kRequired,
                         "one number per stage (pipeline x chunks of them); 0 only on the first and last"),
       choice<&P::embedding>("embedding", counts, kDefault, "whether it takes a place in its stage's number"),

@@ -1,4 +1,4 @@
-// What users may say of how a job is cut: keys, ranges, defaults (base/fields.hpp).
+// What users may specify of parallelism: keys, ranges, defaults (base/fields.hpp).
 #pragma once
 #include "base/fields.hpp"
 #include "plan/parallelism.hpp"

@@ -13,14 +13,13 @@
 namespace rehearsal::plan {
 namespace {
 
-// Of one stage on its own GPUs.
+// The ranks of one stage on its own GPUs.
 class Seating {
  public:
   Seating(const Mesh& mesh, const std::uint32_t* gpus, const cluster::Machine& machine, std::size_t stage)
       : mesh_(mesh), gpus_(gpus), machine_(machine), stage_(stage) {}
 
-  // Prices know groups by how many they are and how far apart (GroupShape): the same for all groups of a stage,
-  // wherever they begin.
+  // Prices know groups by size and distance (GroupShape): equal for all groups of a stage, wherever they begin.
   GroupShape shape(Axes axes) const {
     std::optional<GroupShape> shape;
     for (const auto& group : mesh_.groups(axes)) {
@@ -91,7 +90,7 @@ std::vector<std::uint32_t> seats_of(const std::vector<StageLayout>& layouts) {
   std::vector<std::uint32_t> seats;
   const bool listed = std::any_of(layouts.begin(), layouts.end(), [](const auto& l) { return !l.gpus.empty(); });
   for (const auto& layout : layouts) {
-    if (listed && std::int64_t(layout.gpus.size()) != layout.ranks()) return {};  // said elsewhere
+    if (listed && std::int64_t(layout.gpus.size()) != layout.ranks()) return {};  // reported elsewhere
     for (std::int64_t r = 0; r < layout.ranks(); ++r)
       seats.push_back(listed ? layout.gpus[static_cast<std::size_t>(r)] : static_cast<std::uint32_t>(seats.size()));
   }
@@ -183,7 +182,8 @@ Plan plan_of_layouts(Job job) {
       plan = std::make_shared<const Plan>(std::move(made));
     }
     plans.push_back(plan);
-    borders.push_back(stage_boundary_of(layout, meshes.back(), shape, job.training.balances_context() && layout.context > 1));
+    borders.push_back(
+        stage_boundary_of(layout, meshes.back(), shape, job.training.balances_context() && layout.context > 1));
   }
   Plan plan = *plans.front();
   plan.job = std::move(job);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr bool is_factor(Axis axis) { return index(axis) < kFactors; }
 
-// Either folding has the pipeline.
+// Whether the axes belong to one folding; either has the pipeline.
 bool of_one_folding(Axes axes) {
   bool first = false, second = false;
   for (std::size_t a = 0; a < kAxes; ++a)
@@ -20,7 +20,7 @@ bool of_one_folding(Axes axes) {
   return !(first && second);
 }
 
-// The axis of the second folding that stands where this one does; context has none.
+// The axis of the second folding in the place of this one; context has none.
 Axis folded(Axis axis) {
   return axis == Axis::tensor ? Axis::expert_tensor : axis == Axis::data ? Axis::expert_data : axis;
 }
@@ -73,7 +73,7 @@ RankPlace Mesh::at(std::uint32_t rank) const {
   return place;
 }
 
-// Taking a digit out of a number closes the gap that it leaves.
+// Removing a digit from a number closes its gap.
 std::uint32_t Mesh::within_stage(std::uint32_t rank) const {
   const auto s = stride(Axis::pipeline);
   return rank % s + rank / (s * size(Axis::pipeline)) * s;
@@ -132,7 +132,7 @@ GroupShape Mesh::shape(Axes axes) const {
   GroupShape shape;
   const bool second = !of_one_folding(axes | Axis::tensor);
   const auto p = stride(Axis::pipeline), stages = size(Axis::pipeline);
-  if (second && p > 1 && p * stages < ranks_) {  // a pipeline in the middle cuts the second numbering in pieces
+  if (second && p > 1 && p * stages < ranks_) {  // a pipeline in the middle splits the second numbering
     for (const auto& group : groups(axes)) {
       if (group.front() == 0 && group.size() > 1) shape.stride = group[1];
       shape.ranks = static_cast<std::uint32_t>(group.size());

@@ -1,4 +1,4 @@
-// Where the ranks of a job stand: every rank has a place along four axes, whose order says which of them are
+// The places of the ranks of a job: every rank has a coordinate along four axes, whose order says which ranks are
 // neighbours. Rank numbers are GPU numbers.
 //
 //   rank = sum over the factors of coordinate x stride, stride = product of the sizes of the axes further inside.
@@ -37,7 +37,8 @@ class Mesh {
   // Ranks from one to the next along a factor.
   std::uint32_t stride(Axis factor) const { return stride_[index(factor)]; }
   const AxisOrder& order() const { return order_; }
-  // Whose ranks hold the same parameters, experts apart: those of a context group see parts of the same sequences.
+  // Axes along which ranks hold the same parameters, apart from experts: a context group sees parts of the same
+  // sequences.
   Axes replicas() const { return size(Axis::context) > 1 ? Axis::context | Axis::data : Axes(Axis::data); }
 
   std::uint32_t rank(const RankPlace& place) const;
@@ -46,17 +47,17 @@ class Mesh {
 
   // Ranks that differ from this one along these axes of one folding only, ascending: along one axis by coordinate.
   std::vector<std::uint32_t> group(Axes axes, std::uint32_t rank) const;
-  // All of them, by their lowest rank: a partition of the ranks.
+  // All such groups, by their lowest rank: a partition of the ranks.
   std::vector<std::vector<std::uint32_t>> groups(Axes axes) const;
-  // Of the group of a rank along an axis the member with coordinate 0.
+  // The member with coordinate 0 in a rank's group along an axis.
   std::uint32_t first(Axis axis, std::uint32_t rank) const { return moved(rank, axis, 0); }
   // The lowest rank of the i-th group along a factor, without listing any.
   std::uint32_t lowest(Axis factor, std::uint32_t i) const;
 
-  // What prices need to know of such a group, all of which communicate at once. Throws UserError where its ranks are
-  // not evenly spaced.
+  // The shape of such groups for prices; all of them communicate at once. Throws UserError if their ranks are not
+  // evenly spaced.
   GroupShape shape(Axes axes) const;
-  // The same of the first and the last rank along a factor.
+  // The shape of the first and the last rank along a factor.
   GroupShape ends(Axis factor) const;
 
  private:
@@ -71,7 +72,7 @@ class Mesh {
   std::uint32_t ranks_ = 1;
 };
 
-// Of a job so cut.
+// The mesh of a job with this parallelism.
 Mesh mesh_of(const Parallelism& parallelism, const AxisOrder& placement);
 
 }  // namespace rehearsal::plan

@@ -1,5 +1,5 @@
-// What states may leave the device together, and what that asks of layout and machine: the combinations that DeepSpeed
-// has (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857).
+// Which states may leave the device together, and what that requires of layout and machine: the combinations that
+// DeepSpeed has (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857).
 #include <fmt/format.h>
 
 #include "plan/rules.hpp"
@@ -7,7 +7,7 @@
 namespace rehearsal::plan {
 namespace {
 
-// Those who update read gradients and write parameters: neither may be farther from the GPU than the optimizer.
+// The optimizer reads gradients and writes parameters: neither may be farther from the GPU than it is.
 void order(const models::Offload& o, std::vector<Violation>& all) {
   const auto farther = [&](const char* key, Tier tier) {
     if (tier > o.optimizer)
@@ -65,8 +65,8 @@ void layout(const models::Transformer& model, const models::Training& t, const P
                    : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
 }
 
-// A framework counts a skip connection as the tensor that the layer behind its giver keeps for the backward. Where that
-// leaves the device, is cut or copied to another place, the skip would still hold it. Own kernels give a copy.
+// In a framework a skip connection is the tensor that the layer after its source keeps for the backward. If that leaves
+// the device, is sharded or copied elsewhere, the skip would still hold it. Native kernels make a copy.
 void skips(const models::Transformer& model, const models::Training& t, const models::Framework& framework,
            std::vector<Violation>& all) {
   if (model.skips() == 0 || framework.native_kernels || t.recompute != models::Recompute::full) return;
@@ -81,7 +81,7 @@ void skips(const models::Transformer& model, const models::Training& t, const mo
     refuse("training.defragment", "checkpoints are copied to another place");
 }
 
-// What this program's own kernels leave to frameworks.
+// Options that native kernels do not support.
 void performed(const models::Transformer& model, const models::Training& t, const Parallelism& p,
                std::vector<Violation>& all) {
   const auto& o = t.offload;
@@ -111,7 +111,7 @@ void machine(const models::Offload& o, const cluster::Host& host, std::vector<Vi
   need(host.nvme_read.has_value() && host.nvme_write.has_value(), "nvme", "its rates, 'read' and 'write'");
 }
 
-// Operators are cut where their parameters and gradients come and go by what is one task of its own.
+// Tiles need parameters and gradients that are moved by tasks of their own.
 void tiles(const models::Training& t, const models::Framework& framework, const Parallelism& p,
            std::vector<Violation>& all) {
   const auto add = [&](std::string rule) { all.push_back({"training.offload.tiles", std::move(rule)}); };
@@ -149,8 +149,8 @@ void defragment(const models::Training& t, const models::Framework& framework, c
 }  // namespace
 
 std::vector<Violation> broken_by_offload(const models::Transformer& model, const models::Training& training,
-                                      const models::Framework& framework, const Parallelism& parallelism,
-                                      const cluster::Host& host, std::int64_t copies) {
+                                         const models::Framework& framework, const Parallelism& parallelism,
+                                         const cluster::Host& host, std::int64_t copies) {
   std::vector<Violation> all;
   const auto& offload = training.offload;
   if (offload.tiles > 1) tiles(training, framework, parallelism, all);

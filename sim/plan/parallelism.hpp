@@ -1,4 +1,4 @@
-// How a job is cut: degrees of parallelism, the batch, and which layers go to which stage. Structs as users write them.
+// The parallelism of a job: its degrees, the batch, and which layers go to which stage. Structs as users write them.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace rehearsal::plan {
 
-// Of a stage that is cut in its own way.
+// The layout of a stage that differs from others.
 struct StageLayout {
   std::int64_t tensor = 1;
   bool sequence = false;
@@ -18,24 +18,24 @@ struct StageLayout {
   std::int64_t data = 1;
   std::vector<std::uint32_t>
       gpus;  // of its ranks, data outermost, tensor innermost; empty: those behind the stage before
-  // What of the activation at its borders each rank sends and is sent, over (data x context, tensor): a part of what it
-  // computes with. Empty: all of that.
+  // The part of the activation at its boundaries that each rank sends and receives, over (data x context, tensor): a
+  // part of what it computes with. Empty: all of that.
   std::optional<reshard::ShardingSpec> sharding = {};
 
   std::int64_t ranks() const { return tensor * context * data; }
-  // Cut alike, wherever they stand.
+  // Equal layouts, wherever their GPUs are.
   bool like(const StageLayout& o) const {
     return tensor == o.tensor && sequence == o.sequence && context == o.context && data == o.data &&
            sharding == o.sharding;
   }
 };
 
-// How an activation gets from a stage to one that is cut otherwise; or to any, where the user says how.
+// How an activation gets to a stage with another layout; or to any stage, if the user says how.
 struct Resharding {
   bool asked = false;
   reshard::Strategy strategy = reshard::Strategy::automatic;
   std::string planner = "best";
-  std::int64_t chunks = 0;  // of a broadcast; 0: as many as make it shortest
+  std::int64_t chunks = 0;  // of a broadcast; 0: the fastest number
 };
 
 struct Parallelism {
@@ -45,11 +45,11 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t chunks = 1;  // stages per pipeline rank
   std::int64_t data = 1;
-  // No factors: they fold tensor x context x data once more (plan/mesh.hpp).
+  // Not factors: they fold tensor x context x data once more (plan/mesh.hpp).
   std::int64_t expert = 1;         // GPUs that share the experts of a layer
   std::int64_t expert_tensor = 1;  // GPUs that share one expert
   int zero = 0;  // 1: optimizer states sharded over the data-parallel group, 2: gradients too, 3: parameters too
-  // One for each stage, where they are not all cut as this says; this is then the first one.
+  // One for each stage, if their layouts differ; this struct is then the first one.
   std::vector<StageLayout> layouts = {};
 
   std::int64_t gpus() const {
@@ -59,7 +59,7 @@ struct Parallelism {
     return all;
   }
   std::int64_t stages() const { return pipeline * chunks; }
-  // All stages cut as one of them.
+  // The parallelism with all stages laid out like this one.
   Parallelism as(const StageLayout& layout) const {
     Parallelism p = *this;
     p.layouts.clear();
@@ -74,8 +74,8 @@ struct Batch {
   std::int64_t sequence = 0;  // tokens per sequence
 };
 
-// How replicas come to the same parameters: they add up their gradients among themselves, or servers that hold a part
-// of the parameters each do it for all (Li et al., OSDI 2014).
+// How replicas get equal parameters: they add up their gradients among themselves, or each of several servers does it
+// for a part of the parameters (Li et al., OSDI 2014).
 struct DataParallel {
   enum class Kind : std::uint8_t { all_reduce, parameter_server };
   enum class Placement : std::uint8_t { dedicated, colocated };
@@ -87,17 +87,17 @@ struct DataParallel {
   Placement placement = Placement::dedicated;
   Update update = Update::server;
   // Iterations by which a worker may be ahead of the slowest gradient that has arrived (Ho et al., NeurIPS 2013).
-  // Without servers, of one rank: with how old parameters it computes, as the reference of workers with a delay.
+  // Without servers, on one rank: the age of its parameters, as a reference for workers with a delay.
   std::int64_t delay = 0;
-  // Of this program's own kernels with a delay: so many iterations are one graph, and what is called an iteration.
+  // Native kernels with a delay: as many iterations are one graph, which is then called an iteration.
   int performed = 0;
 
   bool served() const { return kind == Kind::parameter_server; }
   bool unbounded() const { return delay == kUnbounded; }
   bool synchronous() const { return delay == 0; }
-  // Nodes that a cluster has beside those of the workers; without NICs GPUs.
+  // Nodes of the cluster in addition to those of the workers; without NICs, GPUs.
   std::int64_t own_nodes() const { return served() && placement == Placement::dedicated ? servers : 0; }
-  // A server that waits for nobody has a thread for each of so many workers; else one that serves all.
+  // An asynchronous server has a thread for each worker; any other one has a single thread.
   std::int64_t threads(std::int64_t workers) const { return unbounded() ? workers : 1; }
 };
 

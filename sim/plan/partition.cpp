@@ -35,14 +35,14 @@ std::vector<std::int64_t> uniform(std::int64_t layers, std::int64_t stages, std:
   return part;
 }
 
-// Dynamic programming over the stages from the last to the first: the best way to deal the layers that are left.
+// Dynamic programming over the stages from the last to the first: the best way to assign the remaining layers.
 class Balance {
  public:
   Balance(const PartTimes& times, std::int64_t stages)
       : times_(times), stages_(stages), layers_(std::int64_t(times.layers.size()) - 1) {}
 
   std::vector<std::int64_t> deal() const {
-    // First how fast the slowest stage can be, then the evenest way to be that fast.
+    // First the best time of the slowest stage, then the most even partition with that time.
     const Wide slowest = best([](Wide rest, Wide stage) { return std::max(rest, stage); }, kNever);
     if (slowest == kNever) refuse_stages(layers_, stages_);
     std::vector<std::vector<Wide>> squares;
@@ -75,7 +75,7 @@ class Balance {
     if (s + 1 == stages_) time += times_.head;
     return time.count();
   }
-  // Cost of the best way to deal all layers; `all`: [s][n] that of dealing n layers to the stages from s on.
+  // Cost of the best way to assign all layers; `all`: [s][n] that of assigning n layers to the stages from s on.
   template <class Add>
   Wide best(Add add, Wide limit, std::vector<std::vector<Wide>>* all = nullptr) const {
     std::vector<Wide> after(std::size_t(layers_) + 1, kNever);

@@ -17,12 +17,12 @@ namespace rehearsal::plan {
 std::vector<std::int64_t> deal_layers(std::int64_t layers, std::int64_t stages, const Partition& partition,
                                       std::vector<std::string>& warnings, std::int64_t after = 0);
 
-// What a stage takes for one micro-batch, forward and backward: the sum of what it holds.
+// The time of a stage for one micro-batch, forward and backward, is the sum over its parts.
 struct PartTimes {
   Time embedding, head;
   std::vector<Time> layers;        // layers[n]: the first n layers of a stage; ascending, one more entry than layers
   bool first_may_be_empty = true;  // else the first stage needs a layer
-  // Where stages take unlike times, as they are cut or by their GPUs: of each, in the place of `layers`.
+  // If stages take different times, by their layouts or GPUs: those of each, instead of `layers`.
   std::vector<std::vector<Time>> of_stage = {};
 };
 

@@ -22,9 +22,10 @@ namespace {
 
 void check(const Job& job) {
   const auto& p = job.parallelism;
-  for (const auto& broken : {broken_by_degrees(job.model, job.training, job.experts, p),
-                             broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
-                             broken_by_offload(job.model, job.training, job.framework, p, job.cluster.host, job.copies)})
+  for (const auto& broken :
+       {broken_by_degrees(job.model, job.training, job.experts, p),
+        broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
+        broken_by_offload(job.model, job.training, job.framework, p, job.cluster.host, job.copies)})
     if (!broken.empty()) throw UserError(broken.front().rule);
 }
 
@@ -45,7 +46,7 @@ void check_adapters(const Job& job) {
   refuse(t.offload.states() || t.offload.tiles > 1, "frozen parameters have no states that could leave the GPU");
 }
 
-// What an optimizer that steps inside the backward needs.
+// Requirements of an optimizer that steps inside the backward.
 void check_updates_at_once(const Job& job) {
   const auto& p = job.parallelism;
   using models::GradientClipping;
@@ -66,7 +67,8 @@ void check_updates_at_once(const Job& job) {
                     what));
   };
   if (adamw && job.training.optimizer != models::OptimizerKind::adamw)
-    throw UserError("training.optimizer_in_backward is of adamw; leave it out: the others say themselves when they step");
+    throw UserError(
+        "training.optimizer_in_backward is of adamw; leave it out: the others say themselves when they step");
   if (adamw && (p.data * p.context > 1 || job.framework.native_kernels))
     refuse(job.framework.native_kernels
                ? "this program's own kernels step once, behind the backward; leave training.optimizer_in_backward out"
@@ -108,7 +110,7 @@ void check_updates_at_once(const Job& job) {
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
 }
 
-// What our own kernels, or the way they are put together, do not do.
+// Options that native kernels, or their lowering, do not support.
 void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
   const auto& p = job.parallelism;
   if (job.model.family == models::Family::mlp && p.pipeline * p.chunks > 1 && layers.front() == 0)
@@ -195,8 +197,8 @@ StateBytes state_bytes(const models::Training& training) {
   return {full ? 4. : 2., double(bytes_per_element(training.gradient_precision)), training.optimizer_state_bytes()};
 }
 
-// The replicas of both directions, as many to an NVLink domain as of the first and the last pipeline rank together,
-// which are the farthest apart: a group of even strides that communicates like them.
+// The replicas of both directions: each NVLink domain has as many as the first and the last pipeline rank have there
+// together, which are the farthest apart: an evenly strided group that communicates like them.
 GroupShape mirrored(const Mesh& mesh, Axes axes, std::int64_t domain) {
   GroupShape shape = mesh.shape(axes);
   std::map<std::int64_t, std::int64_t> in_domain;
@@ -213,7 +215,7 @@ GroupShape mirrored(const Mesh& mesh, Axes axes, std::int64_t domain) {
   return shape;
 }
 
-// Bytes are counted in 63 bits: the widest tensor of a layer times all that a stage may hold must stay within.
+// Bytes are counted in 63 bits: the widest tensor of a layer times the layers that a stage may hold must fit.
 void check_sizes(const Job& job) {
   const auto& m = job.model;
   const bool scores = job.training.attention == models::AttentionKind::unfused;
@@ -226,8 +228,9 @@ void check_sizes(const Job& job) {
 }
 
 models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
-  if (!job.framework.native_kernels) return models::framework_network(job.model, job.training, job.framework, shard, routed);
-  // Padding serves the slicing; one GPU alone sees the vocabulary as it is.
+  if (!job.framework.native_kernels)
+    return models::framework_network(job.model, job.training, job.framework, shard, routed);
+  // Padding makes the vocabulary divisible; a single GPU does not need it.
   return models::performed_network(job.model, {.shard = shard,
                                                .data = job.parallelism.data,
                                                .causal = job.training.causal,
@@ -277,9 +280,10 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
       deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
   constexpr std::int64_t kMostLayers = 65'000;  // tasks number those of a stage in 16 bits
   if (const auto most = *std::max_element(layers.begin(), layers.end()); most > kMostLayers)
-    throw UserError(fmt::format("a stage of {} layers: more than {} are not simulated; set parallelism.pipeline or "
-                                "chunks to {} or more",
-                                most, kMostLayers, (job.model.layers + kMostLayers - 1) / kMostLayers));
+    throw UserError(
+        fmt::format("a stage of {} layers: more than {} are not simulated; set parallelism.pipeline or "
+                    "chunks to {} or more",
+                    most, kMostLayers, (job.model.layers + kMostLayers - 1) / kMostLayers));
   std::int64_t first = 0;
   for (std::size_t s = 0; s < layers.size(); first += layers[s++])
     plan.stages.push_back({layers[s], first, s == 0, s + 1 == layers.size()});
@@ -319,7 +323,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   plan.embedding_group = plan.mesh.ends(Axis::pipeline);
 
   // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
-  // holds its own part already; without, all hold the same and may send 1/t each (Megatron's scatter/gather,
+  // holds its own part already; without, all ranks hold the same and may send 1/t each (Megatron's scatter/gather,
   // 2104.04473, 4.1).
   plan.job = std::move(job);
   const Bytes whole(plan.shard.tokens() * plan.job.model.hidden * plan.border_element());
@@ -404,7 +408,7 @@ Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_hel
 }
 
 double Plan::gathered_bytes() const {
-  // Scales of a row or of a block of 128 are made of what was gathered (torchtitan's and Megatron-Bridge's recipes).
+  // Scales of a row or of a block of 128 are computed after the gather (torchtitan's and Megatron-Bridge's recipes).
   const auto scaling = job.framework.fp8_scaling;
   const bool scale_travels = scaling == models::Fp8Scaling::tensorwise || scaling == models::Fp8Scaling::mx;
   const bool narrow = job.framework.fp8_gather && job.training.precision == Precision::fp8 && scale_travels;
@@ -445,8 +449,8 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   // The shard of mixed precision with fp32 gradients is the fp32 master copy itself; 16-bit weights exist only while
   // they are gathered (FSDP's MixedPrecision). With 16-bit gradients both are kept. 16 bytes with adamw either way.
   // Frozen weights have no master copy.
-  const bool master = job.training.master_copy && !job.training.frozen() &&
-                      states.parameters < state_bytes(job.training).gradients;
+  const bool master =
+      job.training.master_copy && !job.training.frozen() && states.parameters < state_bytes(job.training).gradients;
   if (master) states.parameters = 4, states.optimizer -= 4 / shards;
   states.parameters /= shards;
   return states;

@@ -1,5 +1,5 @@
-// Who holds what: the layers of each stage, the shard of each GPU, where groups and neighbours sit, what lives in
-// memory.
+// The plan of a job: the layers of each stage, the shard of each GPU, the places of groups and neighbours, and what is
+// kept in memory.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,9 +12,9 @@
 #include "models/experts.hpp"
 #include "models/framework.hpp"
 #include "models/part.hpp"
-#include "plan/stage_boundaries.hpp"
-#include "plan/rank_layout.hpp"
 #include "plan/parallelism.hpp"
+#include "plan/rank_layout.hpp"
+#include "plan/stage_boundaries.hpp"
 
 namespace rehearsal::plan {
 
@@ -33,7 +33,7 @@ struct Job {
   cluster::ClusterSpec cluster;
   AxisOrder placement = kUsualOrder;
   std::vector<cluster::Fault> faults;
-  // Which nodes of the cluster it runs on, node by node; empty: the first ones.
+  // The nodes of the cluster that it runs on, in order; empty: the first ones.
   std::vector<std::uint32_t> on;
   models::ExpertSettings experts{};  // of a model that has some
   DataParallel data_parallel{};
@@ -41,11 +41,11 @@ struct Job {
   std::vector<std::uint32_t> seats = {};  // of each rank (seat()); empty: they follow each other
 
   std::uint32_t node(std::uint32_t nth) const { return on.empty() ? nth : on[nth]; }
-  // Behind the ranks of the mesh come those of parameter servers: the threads of each, server after server.
+  // The ranks of parameter servers follow those of the mesh: the threads of each, server after server.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(parallelism.gpus()); }
   std::uint32_t threads() const { return static_cast<std::uint32_t>(data_parallel.threads(parallelism.gpus())); }
-  // Where a server sits: on the first GPU of a node of its own, or behind the workers where the only node has no NIC;
-  // or beside a worker, spread evenly over them.
+  // The GPU of a server: the first one of its own node; the one after the workers if the only node has no NIC; or that
+  // of a worker, spread evenly over them.
   std::uint32_t server_gpu(std::uint32_t server) const {
     const auto servers = static_cast<std::uint32_t>(data_parallel.servers);
     if (data_parallel.placement == DataParallel::Placement::colocated)
@@ -58,7 +58,7 @@ struct Job {
     if (rank >= workers()) return server_gpu((rank - workers()) / threads());
     return gpu_of_seat(seat(rank));
   }
-  // Where it sits among the GPUs of the job, counted node by node, and the GPU there.
+  // Its index among the GPUs of the job, counted node by node, and the GPU there.
   std::uint32_t seat(std::uint32_t rank) const { return seats.empty() ? rank : seats[rank]; }
   std::uint32_t gpu_of_seat(std::uint32_t seat) const {
     const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node);
@@ -71,7 +71,7 @@ struct Stage {
   bool embedding = false, head = false;
 };
 
-// A pipeline hop: the slowest of its replicas, as the first pair of GPUs that is like it.
+// A pipeline hop: the slowest of its replicas, given as the first equivalent pair of GPUs.
 struct Hop {
   std::uint32_t from = 0, to = 0;
 };
@@ -85,17 +85,17 @@ StateBytes state_bytes(const models::Training& training);
 
 struct Plan {
   Job job;
-  Mesh mesh;                    // of its ranks, all stages cut alike
+  Mesh mesh;                       // of its ranks, all stages cut alike
   RankLayout rank_layout{Mesh{}};  // of all ranks
-  // Of each pipeline rank, where stages have layouts of their own: as if all were cut like it. Else empty.
+  // For each pipeline rank, if layouts differ: the plan as if all stages had its layout. Else empty.
   std::vector<std::shared_ptr<const Plan>> of_stages;
-  std::vector<StageBoundary> borders;                      // likewise
+  std::vector<StageBoundary> borders;               // the same
   std::shared_ptr<const cluster::Machine> machine;  // where they stand
   std::shared_ptr<const cluster::Health> health;    // what is wrong with it; null: nothing
   std::vector<Stage> stages;                        // of one copy, in model order
   models::Shard shard;
-  // As a framework runs it, or this program: piece by piece of a sequence, one unless the schedule cuts sequences. They
-  // have the same parameters.
+  // As a framework or the native kernels run it: one network per piece of a sequence (one, unless the schedule splits
+  // sequences). All have the same parameters.
   std::vector<std::shared_ptr<const models::Network>> networks;
   const models::Network& network() const { return *networks.front(); }
   GroupShape tensor_group, context_group, data_group, expert_data_group, embedding_group;
@@ -103,25 +103,25 @@ struct Plan {
   double kept = 1;                  // of the rows that tokens send to experts: Routed::kept
   std::vector<std::string> warnings, assumptions;
 
-  // What the ranks of a pipeline rank see.
+  // The plan as the ranks of a pipeline rank see it.
   const Plan& of(std::uint32_t pipeline_rank) const { return of_stages.empty() ? *this : *of_stages[pipeline_rank]; }
   bool laid_out() const { return !of_stages.empty(); }
-  // Of a group whose members meet within passes.
+  // The shape of a group that communicates within passes.
   GroupShape shape(Axis axis) const {
     return axis == Axis::tensor ? tensor_group : axis == Axis::context ? context_group : mesh.shape(axis);
   }
   bool performed() const { return job.framework.native_kernels; }
-  // That follow each other in one graph.
+  // Iterations in one graph.
   std::uint32_t iterations() const { return static_cast<std::uint32_t>(std::max(1, job.data_parallel.performed)); }
-  // Skip connections (models::Transformer::skips): which one a layer gives or takes, and from which stage to which it
-  // goes; the same, where both layers are of one.
+  // Skip connections (models::Transformer::skips): the one that a layer gives or takes, and the stages that it
+  // connects, which are equal if both layers are in one stage.
   std::optional<std::uint32_t> skip_of_layer(std::int64_t layer) const;
   struct Skip {
     std::uint32_t from = 0, to = 0;
   };
   Skip skip(std::uint32_t number) const;
   std::uint32_t stage_of_layer(std::int64_t layer) const;
-  // From the GPUs of one pipeline rank to those of another.
+  // The hop from the GPUs of one pipeline rank to those of another.
   Hop hop(std::int64_t from, std::int64_t to) const;
   // Parameters that a GPU holds of these stages (a tied embedding on first and last stage exists twice when they are
   // on different ranks): of experts, whose replicas are fewer, and all others.
@@ -132,11 +132,11 @@ struct Plan {
   // `stages_held`: those of the second copy follow those of the first.
   HeldParameters held(const std::vector<std::uint32_t>& stages_held) const;
   double parameters(const std::vector<std::uint32_t>& stages_held) const { return held(stages_held).all(); }
-  // Of these the ones that learn: they have gradients, states of the optimizer and news for replicas.
+  // The trainable ones among these: they have gradients, optimizer states and updates that replicas exchange.
   HeldParameters learning(const std::vector<std::uint32_t>& stages_held) const;
-  // Per parameter, as replicas gather it for a layer; of the ends state_bytes().parameters.
+  // Bytes per parameter that replicas gather for a layer; for the ends, state_bytes().parameters.
   double gathered_bytes() const;
-  // One table serves both ends of a tied embedding, where a rank holds both: of one copy, or each of another.
+  // Whether one table serves both ends of a tied embedding because a rank holds both: of one copy, or one of each.
   bool one_table(const std::vector<std::uint32_t>& stages_held) const;
   // GPUs that hold the same parameters, those of the other direction included.
   std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context * job.copies; }
@@ -145,14 +145,14 @@ struct Plan {
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
   bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them
   bool overlaps_gradients() const;
-  // Gradients go through a buffer that stands beside them (Training::buffers); with ZeRO-2 and 3 they are in none else.
+  // Gradients go through a separate buffer (Training::buffers); with ZeRO-2 and 3 they are in no other.
   bool fuses_gradients() const;
-  // Of gradients, under the backward or through a buffer.
+  // Bytes of gradients per reduction, under the backward or through a buffer.
   Bytes reduced_at_a_time() const;
-  // ZeRO-3: parameters are gathered while others compute.
+  // ZeRO-3: parameters of a unit are gathered while other units compute.
   bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
-  // ZeRO-1: what the step before has updated is gathered under the forward. A step looks the same wherever in a row of
-  // equal ones it stands, so its own gathers are those of the step before.
+  // ZeRO-1: parameters updated by the previous step are gathered under the forward. All steps are equal, so the gathers
+  // in a step represent those of the step before.
   bool gathers_under_forward() const {
     return zero() == 1 && job.training.overlap_gathers.value_or(job.framework.gather_overlap);
   }
@@ -162,16 +162,16 @@ struct Plan {
   std::int64_t border_element() const {
     return std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
   }
-  // Of one micro-batch on one GPU, at a stage boundary.
+  // The activation of one micro-batch on one GPU, at a stage boundary.
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
   // Gradients are reduce-scattered to their owners; otherwise all-reduced.
   bool reduces_to_shards() const {
     return zero() >= 2 || (zero() == 1 && job.framework.zero1_reduces == models::Zero1Reduces::shards);
   }
-  // Bytes per parameter that a GPU keeps between passes, its share of what ZeRO divides among so many replicas; on its
-  // own memory, or for it elsewhere.
+  // Bytes per parameter that a GPU keeps between passes, with ZeRO's shards over `replicas` ranks; in its own memory,
+  // or on its behalf on another tier.
   StateBytes resident_bytes(std::int64_t replicas, Tier tier = Tier::device) const;
-  // Parameters are brought to where they are computed with, part by part; or gradients leave so.
+  // Whether parameters are gathered or fetched, part by part, before they are used.
   bool gathers() const { return zero() == 3 || job.training.offload.parameters != Tier::device; }
   bool keeps_checkpoints_apart() const {
     return job.training.cuts_checkpoints() || job.training.checkpoints_on() != Tier::device;
@@ -181,7 +181,7 @@ struct Plan {
   }
 };
 
-// Throws UserError where there are more servers than tensors to be cut over them.
+// Throws UserError if there are more servers than tensors to distribute over them.
 void check_servers(const Plan& plan);
 
 // Throws UserError when degrees, batch, model and cluster do not fit together.

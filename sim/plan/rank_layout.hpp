@@ -1,5 +1,5 @@
-// All ranks of a job: one mesh of them, or, where stages have layouts of their own, a mesh for each pipeline rank,
-// whose ranks follow those of the one before.
+// All ranks of a job: one mesh, or, if layouts of stages differ, a mesh for each pipeline rank, whose ranks follow
+// those of the previous one.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@ namespace rehearsal::plan {
 class RankLayout {
  public:
   RankLayout(Mesh mesh);  // NOLINT(google-explicit-constructor): a mesh is one
-  // Each without an axis of pipeline ranks.
+  // One mesh per stage, without a pipeline axis.
   explicit RankLayout(std::vector<Mesh> of_stages);
 
   bool uniform() const { return first_.empty(); }

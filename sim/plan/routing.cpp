@@ -16,7 +16,7 @@ using models::Skew;
 
 constexpr double kSearch = .05;  // seconds of search for a placement, counted in steps
 
-// Of each layer of each step that is told apart.
+// Loads of each layer of each step, as far as they are distinguished.
 std::vector<std::vector<Loads>> loads_of(const models::ExpertSettings& settings, std::int64_t experts) {
   const auto& skew = settings.skew;
   Loads loads(static_cast<std::size_t>(experts), 1);
@@ -39,8 +39,8 @@ double mean_of(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.) / double(all.size());
 }
 
-// Rows of the busiest rank over the mean, in the mean of all steps and layers. Without replicas experts may stay where
-// they are, so balancing never makes it worse.
+// Rows of the busiest rank over the mean, averaged over all steps and layers. Without replicas experts may stay in
+// place, so balancing never makes it worse.
 double busiest(const Job& job, const std::vector<std::vector<Loads>>& steps) {
   const auto& settings = job.experts;
   const auto ranks = static_cast<std::uint32_t>(job.parallelism.expert);

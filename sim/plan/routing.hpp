@@ -1,4 +1,4 @@
-// How tokens fall on the ranks of an expert group: from the loads of the experts, where those stand, and what a
+// The distribution of tokens over the ranks of an expert group: from the loads of experts, their placement, and what a
 // capacity drops.
 #pragma once
 #include "models/experts.hpp"

@@ -36,7 +36,7 @@ struct Checks {
   void add(const char* key, std::string rule) { all.push_back({key, std::move(rule)}); }
   bool has_dense() const { return model.layers_of(models::LayerKind::experts) < model.layers; }
 
-  // Shards are whole.
+  // Shards must be whole.
   void shards() {
     const auto divides = [&](const char* key, std::int64_t degree, std::int64_t count, const char* what) {
       if (count % degree == 0) return;
@@ -145,9 +145,9 @@ struct Checks {
   }
 };
 
-// A causal model alone may see the first tokens of a sequence before the others.
+// Only a causal model can process the first tokens of a sequence before the others.
 std::vector<Violation> broken_by_pieces(const models::Transformer& model, const models::Training& training,
-                                     const Parallelism& p, const Batch& batch, std::int64_t pieces) {
+                                        const Parallelism& p, const Batch& batch, std::int64_t pieces) {
   std::vector<Violation> all;
   if (pieces == 1) return all;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
@@ -175,7 +175,7 @@ std::vector<Violation> broken_by_pieces(const models::Transformer& model, const 
 }  // namespace
 
 std::vector<Violation> broken_by_degrees(const models::Transformer& model, const models::Training& training,
-                                      const models::ExpertSettings& experts, const Parallelism& parallelism) {
+                                         const models::ExpertSettings& experts, const Parallelism& parallelism) {
   Checks checks{model, training, experts, parallelism};
   checks.shards();
   checks.folding();
@@ -186,7 +186,7 @@ std::vector<Violation> broken_by_degrees(const models::Transformer& model, const
 }
 
 std::vector<Violation> broken_by_servers(const models::Training& training, const models::Framework& framework,
-                                      const Parallelism& p, const DataParallel& data) {
+                                         const Parallelism& p, const DataParallel& data) {
   std::vector<Violation> all;
   if (!data.served()) return all;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
@@ -240,8 +240,8 @@ std::vector<Violation> broken_by_servers(const models::Training& training, const
 }
 
 std::vector<Violation> broken_by_sequence(const models::Transformer& model, const models::Training& training,
-                                       const models::ExpertSettings& experts, const Parallelism& p, const Batch& batch,
-                                       std::int64_t pieces) {
+                                          const models::ExpertSettings& experts, const Parallelism& p,
+                                          const Batch& batch, std::int64_t pieces) {
   if (auto broken = broken_by_pieces(model, training, p, batch, pieces); !broken.empty()) return broken;
   std::vector<Violation> all;
   const std::int64_t tokens = batch.sequence / pieces;
@@ -273,7 +273,7 @@ std::vector<Violation> broken_by_sequence(const models::Transformer& model, cons
                                batch.micro * tokens / p.context, p.tensor,
                                nearest_divisor(p.tensor, batch.micro * tokens / p.context))});
   if (!model.is_moe() || !experts.capacity) return all;
-  // Tensor ranks send each their own.
+  // Each tensor rank sends its own tokens.
   const double mean = double(batch.micro) * double(tokens) / double(p.context * p.tensor) *
                       double(model.experts_per_token) / double(model.experts);
   if (mean * *experts.capacity < 1)

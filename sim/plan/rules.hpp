@@ -1,5 +1,5 @@
-// What must divide, and what one degree asks of another. Whoever reads scenarios reports all of it with its places; a
-// plan is made of nothing that breaks a rule.
+// Rules of divisibility, and between degrees of parallelism. The reader of scenarios reports all violations with their
+// locations; a plan is made only without violations.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,19 +17,19 @@ struct Violation {
 };
 
 std::vector<Violation> broken_by_degrees(const models::Transformer& model, const models::Training& training,
-                                      const models::ExpertSettings& experts, const Parallelism& parallelism);
-// Of the tokens that a GPU has at once: of sequences whose pieces (schedule.pieces) go through one after the other, of
-// one of them.
+                                         const models::ExpertSettings& experts, const Parallelism& parallelism);
+// Rules on the tokens that a GPU processes at once: whole sequences, or one of their pieces (schedule.pieces), which go
+// through one after the other.
 std::vector<Violation> broken_by_sequence(const models::Transformer& model, const models::Training& training,
-                                       const models::ExpertSettings& experts, const Parallelism& parallelism,
-                                       const Batch& batch, std::int64_t pieces);
-// Of gradients that servers add up.
+                                          const models::ExpertSettings& experts, const Parallelism& parallelism,
+                                          const Batch& batch, std::int64_t pieces);
+// Rules on gradients that servers add up.
 std::vector<Violation> broken_by_servers(const models::Training& training, const models::Framework& framework,
-                                      const Parallelism& parallelism, const DataParallel& data);
+                                         const Parallelism& parallelism, const DataParallel& data);
 
-// Of states that leave the device. `copies` of the model are trained, each replica of the others.
+// Rules on states that leave the device. `copies` of the model are trained, each a replica of the others.
 std::vector<Violation> broken_by_offload(const models::Transformer& model, const models::Training& training,
-                                      const models::Framework& framework, const Parallelism& parallelism,
-                                      const cluster::Host& host, std::int64_t copies = 1);
+                                         const models::Framework& framework, const Parallelism& parallelism,
+                                         const cluster::Host& host, std::int64_t copies = 1);
 
 }  // namespace rehearsal::plan

@@ -12,7 +12,7 @@ namespace {
 
 using reshard::Box;
 
-// Rows [low, high) of those that follow each other sequence by sequence: part of a sequence, whole ones, part of one.
+// Rows [low, high) in sequence-by-sequence order: part of a sequence, whole ones, part of one.
 void add_rows(std::vector<HeldBox>& held, const BoundaryShape& shape, std::int64_t low, std::int64_t high) {
   const auto tokens = shape[1], start = low;
   while (low < high) {
@@ -49,7 +49,7 @@ std::vector<HeldBox> held_by(const StageLayout& layout, const RankPlace& place, 
   return held;
 }
 
-// What a sharding gives a rank: over (data x context, tensor).
+// The box that a sharding gives a rank: over (data x context, tensor).
 Box share_of(const StageLayout& layout, const std::vector<reshard::Tile>& tiles, const RankPlace& place) {
   const auto row = place[Axis::data] * static_cast<std::uint32_t>(layout.context) + place[Axis::context];
   const auto device = row * static_cast<std::uint32_t>(layout.tensor) + place[Axis::tensor];
@@ -60,7 +60,8 @@ Box share_of(const StageLayout& layout, const std::vector<reshard::Tile>& tiles,
 
 }  // namespace
 
-StageBoundary stage_boundary_of(const StageLayout& layout, const Mesh& mesh, const BoundaryShape& shape, bool balances_context) {
+StageBoundary stage_boundary_of(const StageLayout& layout, const Mesh& mesh, const BoundaryShape& shape,
+                                bool balances_context) {
   StageBoundary border{shape, {}, {}, {}};
   const auto ranks = static_cast<std::uint32_t>(layout.ranks());
   std::vector<reshard::Tile> tiles;
@@ -96,7 +97,7 @@ StageBoundary stage_boundary_of(const StageLayout& layout, const Mesh& mesh, con
           layout.tensor, layout.sequence ? " with sequence parallelism" : "", layout.sequence ? "S0S1R" : "S0RR"));
   }
   if (!layout.sharding) return border;
-  // Those that hold the same.
+  // Ranks that hold the same.
   std::map<std::vector<std::int64_t>, std::vector<std::uint32_t>> alike;
   for (std::uint32_t r = 0; r < ranks; ++r) {
     std::vector<std::int64_t> key;
@@ -109,7 +110,7 @@ StageBoundary stage_boundary_of(const StageLayout& layout, const Mesh& mesh, con
     for (const auto& held : border.held[group.front()]) whole += reshard::elements(held.box);
     for (const auto r : group)
       for (const auto& box : border.own[r]) owned += reshard::elements(box);
-    if (owned == whole * std::int64_t(group.size())) continue;  // each all of it
+    if (owned == whole * std::int64_t(group.size())) continue;  // each owns all of it
     if (owned != whole)
       throw UserError(fmt::format(
           "'sharding' {} leaves parts of the activation with some tensor ranks twice and with others not at all; split "

@@ -1,5 +1,5 @@
-// What of the activation at the border of a stage each of its ranks has: the tensor is (sequences, tokens, hidden) of a
-// whole micro-batch, all replicas together.
+// The parts of the activation at a stage boundary that each rank has: the tensor is (sequences, tokens, hidden) of a
+// whole micro-batch, for all replicas together.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace rehearsal::plan {
 
 using BoundaryShape = std::array<std::int64_t, 3>;  // sequences, tokens, hidden
 
-// A box, and where a rank has it: the row of (sequence, token) is
+// A box, and its location on a rank: the row of (sequence, token) is
 // first + (sequence - box.sequences.low) x per_sequence + (token - box.tokens.low), each of `hidden` elements.
 struct HeldBox {
   reshard::Box box;
@@ -29,8 +29,9 @@ struct StageBoundary {
   std::vector<std::vector<std::uint32_t>> gather;
 };
 
-// Of a stage so cut. `balances_context`: rank i of a context group has pieces i and 2c-1-i of 2c. Throws UserError
-// where a sharding does not fit, with the rule.
-StageBoundary stage_boundary_of(const StageLayout& layout, const Mesh& mesh, const BoundaryShape& shape, bool balances_context);
+// The boundary of a stage with this layout. `balances_context`: rank i of a context group has pieces i and 2c-1-i of
+// 2c. Throws UserError if a sharding does not fit, with the rule.
+StageBoundary stage_boundary_of(const StageLayout& layout, const Mesh& mesh, const BoundaryShape& shape,
+                                bool balances_context);
 
 }  // namespace rehearsal::plan

@@ -1,4 +1,4 @@
-// What scenarios can say, count and check, and what has no price yet.
+// Features that scenarios can specify, count and check, but that have no price yet.
 #pragma once
 #include "plan/plan.hpp"
 

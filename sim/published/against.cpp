@@ -18,8 +18,8 @@ constexpr double kGb = 1e9, kGib = 1 << 30;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-// What a printed peak counts. nvidia-smi shows the device, torch's own counters what it reserved or
-// allocated; what a framework logs in "GB" divides by 2^30.
+// How a printed peak was counted. nvidia-smi reports the device, torch's own counters what was reserved or
+// allocated; frameworks that log "GB" divide by 2^30.
 struct PeakKind {
   enum { allocated, reserved, device } counter = reserved;
   double unit = kGib;
@@ -47,7 +47,7 @@ void add_memory(Prediction& p, const std::string& rank, const answer::Summary& s
   if (p.run.peak_memory && !p.run.out_of_memory()) p.measured_peak = *p.run.peak_memory * kind.unit;
 }
 
-// What Megatron-Core calls the FLOPs of a model, of what is counted here: of latent attention it counts the half of the
+// Megatron-Core's model FLOPs as a share of those counted here: for latent attention it counts only the half of the
 // scores that a causal mask leaves (num_floating_point_operations of megatron/training/training.py).
 double counted_share(const scenario::Scenario& scenario, double model_flops) {
   const auto& m = scenario.concrete->model;
@@ -58,7 +58,7 @@ double counted_share(const scenario::Scenario& scenario, double model_flops) {
   return 1 - scores / 2 / model_flops;
 }
 
-// `sets`: of the row and of the whole comparison, before what its family gave is taken away.
+// `sets`: of the row and of the whole comparison, before the family's own constants are removed.
 void add_forecast(Prediction& p, const RowScenario& row, const std::vector<Constant>& constants,
                   std::vector<std::string> sets) {
   p.family = family_of(p.run.table, p.kind.gpu, p.kind.framework);
@@ -89,7 +89,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     const auto& summary = prediction.summary;
     p.kind = scenario::run_class(scenario);
     p.iteration_s = to_seconds(summary.iteration), p.breakdown = summary.breakdown;
-    // Where a rate is all that is printed, by the FLOPs of the model as they are counted here.
+    // If only a rate is printed, the time follows from the model FLOPs as counted here.
     if (p.run.tflops)
       p.run.iteration_s = prediction.lowered->model_flops.value() *
                           counted_share(scenario, prediction.lowered->model_flops.value()) /

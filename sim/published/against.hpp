@@ -1,4 +1,4 @@
-// Predicts every row of tables of published runs, each from the scenario that its columns describe.
+// Predicts every row of tables of published runs, each from the scenario that the row describes.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,14 +11,14 @@ namespace rehearsal::published {
 
 struct ValidationRun {
   FrameworkDetail framework = FrameworkDetail::knobs;
-  const answer::Effect* without = nullptr;  // one effect left out
-  bool forecast = true;                     // each row also without the constants that its family alone gave
-  std::vector<std::string> sets;            // "framework.dropout_forward=1.1", of all rows, after their own
-  bool memory = true;                       // peaks and fits as well; the error budget does without
+  const answer::Effect* without = nullptr;  // one effect of the cost model left out
+  bool forecast = true;                     // also predict each row without the constants from its own family
+  std::vector<std::string> sets;            // "framework.dropout_forward=1.1": for all rows, after their own settings
+  bool memory = true;                       // also peaks and fits; the error budget does not need them
   unsigned jobs = 1;
 };
 
-// In the order of `runs`. A row whose scenario is refused is not judged, for the reason given.
+// In the order of `runs`. A row whose scenario is refused is not judged, and says why.
 std::vector<Prediction> predict(const std::vector<Run>& runs, const ValidationRun& options);
 
 }  // namespace rehearsal::published

@@ -12,20 +12,20 @@ namespace {
 
 using scenario::BandRange;
 
-// Rows of one class, and the sizes that they span.
+// The rows of one class, and the range of their sizes.
 struct Band {
   std::map<std::string, std::vector<double>> ratios;  // by family
   std::size_t rows = 0;
   std::map<std::string, std::size_t> tables;
   scenario::SizesOfRuns sizes;
-  std::vector<BandRange> narrower;  // bands of classes within this one, which it holds
+  std::vector<BandRange> narrower;  // bands of classes within this one, which it must contain
 
   void add(const Prediction& p, double seconds) {
     ratios[p.family].push_back(*p.run.iteration_s / seconds), rows++;
     tables[p.run.table]++;
     sizes.add(p.kind);
   }
-  // `width`: of constants, ln; independent of what the rows scatter by.
+  // `width`: uncertainty of the constants, in ln; independent of the scatter of the rows.
   scenario::KnownBand known(double width = 0) const {
     const double low = std::log(quantile_by_family(ratios, .1)), high = std::log(quantile_by_family(ratios, .9));
     const double middle = (low + high) / 2, half = std::hypot((high - low) / 2, width);
@@ -51,7 +51,7 @@ struct Band {
 
 bool is_forecast(const Prediction& p) { return p.timed() && p.not_forecast.empty(); }
 
-// Of all runs, or of all but those of a family, as a scenario would find them.
+// Of all runs, or of all except one family; matched as a scenario would be.
 struct Bands {
   std::map<std::string, Band> comparable, generations;  // by the text of their class
   Band all, experts;

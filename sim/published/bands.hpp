@@ -1,8 +1,8 @@
-// Error bands out of published runs (configs/error_bands.yaml): where 80 % of them fell, measured over predicted time.
-// Of comparable runs (scenario/run_class.hpp), by what is predicted with all constants; of a generation of GPUs, of all
-// and of mixtures of experts, by forecasts, which leave out what a family of runs gave itself. Each family weighs as
-// much as any other. The band of a wider class holds those of the classes within it: what is like none of them may be
-// as far off as any.
+// Error bands from published runs (configs/error_bands.yaml): the range of measured over predicted time that contains
+// 80 % of them. Bands of comparable runs (scenario/run_class.hpp) use predictions with all constants; bands of a GPU
+// generation, of all runs and of mixtures of experts use forecasts, which exclude constants from a run's own family.
+// Families have equal weight. The band of a wider class contains those of the classes within it: a scenario unlike all
+// of them may be as far off as any.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -13,29 +13,29 @@
 
 namespace rehearsal::published {
 
-// By class of comparable runs: how far the step may be off because the constants that act on it are, as ln of times
-// (widths.hpp). A band of comparable runs is wider by it, in quadrature: whoever runs the like on another machine or
-// release finds other values of them.
+// By class of comparable runs: the error of the step due to the uncertainty of the constants that affect it, as ln of
+// times (widths.hpp). A band of comparable runs is widened by it in quadrature, because similar runs on another machine
+// or release have other values of these constants.
 using Widths = std::map<std::string, double>;
 
 std::string class_of(const scenario::RunClass& kind);
 
-// Fewer families make no band of their own: two that are alike say nothing of a third.
+// The minimum for a band: two similar families say nothing about a third.
 inline constexpr std::size_t kFewestFamilies = 5;
-// Fewer runs are not compared with.
+// The minimum for a band of comparable runs.
 inline constexpr std::size_t kFewestRuns = 8;
 
-// Of each family the share of rows that fall into the band that a scenario is told of while its family is unknown: of
-// comparable runs of others, else of others on its generation of GPUs, else of all others. The mean over families;
-// measured coverage of bands for what was never seen.
+// Measured coverage for unseen families: the share of each family's rows inside the band that a scenario would get
+// while that family is unknown, from comparable runs of other families, else other families on its GPU generation, else
+// all other families. Mean over families.
 struct Coverage {
   std::size_t families = 0;
-  double inside = 0, width = 0;  // width: of the band, mean of high / low - 1
-  double compared = 0;           // share of rows that found comparable ones
+  double inside = 0, width = 0;  // width: mean of the bands' high / low - 1
+  double compared = 0;           // share of rows with comparable runs
 };
 Coverage coverage(const std::vector<Prediction>& predictions, const Widths& widths = {});
 
-// In the form of configs/error_bands.yaml.
+// In the format of configs/error_bands.yaml.
 std::string bands_yaml(const std::vector<Prediction>& predictions, const Widths& widths = {});
 
 }  // namespace rehearsal::published

@@ -37,7 +37,7 @@ Constant read_constant(scenario::Diagnostics& problems, const scenario::Node& no
         problems.error(family->where(), fmt::format("'{}' is not among the families of 'saw'", family->text));
       c.without[family->text] = other;
     }
-  // Where one family alone gave it, that one has to say what is left.
+  // A constant from a single family must name its substitute.
   if (c.saw.size() == 1 && c.without.empty())
     problems.error(node.where(), fmt::format("'{}' saw one family and has no route without it", c.key));
   map.finish();
@@ -52,7 +52,7 @@ std::vector<Constant> read_constants(const scenario::Files& files) {
   std::vector<Constant> all;
   if (const auto* root = documents.read_file(files.home() + kConstants)) {
     scenario::MapReader file(problems, *root, "");
-    file.find("code");  // names of the code, which a test goes through
+    file.find("code");  // identifiers in the code, which a test checks
     if (const auto* list = file.require("constants", "a list of constants"))
       for (const auto* item : list->items) all.push_back(read_constant(problems, *item));
     file.finish();
@@ -74,7 +74,7 @@ Forecast forecast_of(const std::vector<Constant>& constants, const std::string& 
     if (!c.acts_on(gpu, framework) || std::find(c.saw.begin(), c.saw.end(), family) == c.saw.end()) continue;
     auto route = c.without.find(family);
     if (route == c.without.end()) route = c.without.find("any");
-    if (route == c.without.end()) continue;  // other families hold it
+    if (route == c.without.end()) continue;  // other families support it
     if (route->second.value.empty())
       forecast.missing.push_back(c.key);
     else

@@ -1,5 +1,6 @@
-// Constants that were fitted to training runs (configs/constants.yaml), and forecasts without them: a family of runs
-// (publisher, GPU, framework) is predicted once more with the constants that only it gave taken by another route.
+// Constants fitted to training runs (configs/constants.yaml), and forecasts without them: each family of runs
+// (publisher, GPU, framework) is predicted a second time with the constants that only it provided replaced by
+// substitutes.
 #pragma once
 #include <map>
 #include <optional>
@@ -11,14 +12,14 @@
 namespace rehearsal::published {
 
 struct Substitute {
-  std::string value;  // as YAML; empty: there is no other route
+  std::string value;  // as YAML; empty: there is no substitute
   std::string source;
 };
 
 struct Constant {
-  std::string key, gpu, framework;  // it acts on scenarios with these, where named
-  std::string value, where;        // where: file and line
-  double width = 0;                // relative half width
+  std::string key, gpu, framework;  // affects scenarios with this GPU and framework, if named
+  std::string value, where;         // where: file and line
+  double width = 0;                 // relative half width
   std::vector<std::string> saw;
   std::map<std::string, Substitute> without;  // by family, or "any"
   bool acts_on(const std::string& its_gpu, const std::string& its_framework) const {
@@ -32,7 +33,7 @@ std::vector<Constant> read_constants(const scenario::Files& files = scenario::di
 // "mosaic@a100-40g-sxm/fsdp-2023": the table's name up to its first digit or underscore.
 std::string family_of(const std::string& table, const std::string& gpu, const std::string& framework);
 
-// What changes for a family. `missing`: constants that it alone gave and that have no other route.
+// The changes for a family's forecast. `missing`: constants that only this family provided and that have no substitute.
 struct Forecast {
   std::vector<std::string> sets;  // "framework.attention_rate=0.5"
   std::vector<std::string> missing;

@@ -1,6 +1,6 @@
-// What a row of a table leaves unsaid, chosen by rules that are data (configs/published_runs.yaml): the machine, the
-// profile of the framework on that day, what its recipes of that release set. Rules see what the table prints and never
-// what was measured, so they stand before an error is looked at.
+// Fills in what a table row leaves out, by rules that are data (configs/published_runs.yaml): the machine, the
+// framework profile of that time, the recipe defaults of that release. Rules see the printed columns but never the
+// measurements, so they cannot be chosen to fit the error.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace rehearsal::published {
 
-// A cell fits when one of its patterns does. Patterns, in any case of letters: "text" is somewhere in the cell, "^text"
-// at its beginning, "=text" the whole ("=": nothing is printed), ">1" a number above.
+// A cell matches if one of its patterns does. Patterns ignore case: "text" anywhere in the cell, "^text" at its
+// beginning, "=text" the whole cell ("=": nothing is printed), ">1" a number above.
 struct Condition {
   std::string column;
   std::vector<std::string> patterns;
@@ -22,20 +22,20 @@ struct Condition {
 bool fits(const Condition& condition, const std::string& cell);
 
 struct Rule {
-  std::vector<Condition> when;  // all of them; of "!column" none
-  std::string cluster, gpu;     // files of configs; the GPU where the cluster's is another
+  std::vector<Condition> when;  // all must match; a "!column" must not match
+  std::string cluster, gpu;     // names in configs; the GPU if it differs from the cluster's
   std::int64_t gpus_per_node = 0;
   std::string framework;
-  std::optional<std::int64_t> head_dim;  // where no heads are printed
-  std::string not_judged, not_timed;     // why its rows cannot be stated; why their time says nothing, but memory does
-  std::string peak_rank;                 // whose peak is printed: "first", "last"; empty: that of whoever holds most
-  // Dotted keys and values, as YAML. `over`: also over the row's own knobs, which were mapped from a column that did
-  // not know ("see recipe").
+  std::optional<std::int64_t> head_dim;  // if no heads are printed
+  std::string not_judged, not_timed;     // why rows cannot be judged; why only their memory can, not their time
+  std::string peak_rank;  // the rank whose peak is printed: "first", "last"; empty: the one with the highest
+  // Dotted keys and values, as YAML. `over` also overrides the row's own knobs if these came from a column without
+  // details ("see recipe").
   std::vector<std::pair<std::string, std::string>> set, over;
 };
 
-// What the rules say of a row. Of machine and framework the first that fits counts, unless the row names its own; a rule
-// that asks for the `framework` of a row may replace it by that of a release. Settings add up, later ones win.
+// The result of the rules for a row. For machine and framework the first match wins, unless the row names its own; a
+// rule that matches a row's `framework` may replace it by a release. Settings accumulate, later ones win.
 struct Mapped {
   std::string cluster, gpu, framework, not_judged, not_timed, peak_rank;
   std::int64_t gpus_per_node = 8, head_dim = 128;
@@ -51,7 +51,7 @@ class Mapping {
   std::vector<Rule> rules_;
 };
 
-// Of configs/published_runs.yaml. Throws UserError.
+// From configs/published_runs.yaml. Throws UserError.
 Mapping read_mapping(const scenario::Files& files = scenario::disk());
 
 std::string lower(std::string text);  // ASCII letters

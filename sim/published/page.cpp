@@ -87,7 +87,7 @@ Block families(const std::vector<Prediction>& predictions) {
           "Forecast: without the constants that the family alone gave."};
 }
 
-// Where the predicted time goes where it is furthest off: what is missing or too much stands there.
+// Breakdown of the predicted times with the largest errors, to show which part is missing or too large.
 Bars worst(const std::vector<Prediction>& predictions) {
   std::vector<const Prediction*> worst;
   for (const auto& p : predictions)

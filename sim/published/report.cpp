@@ -188,7 +188,7 @@ std::string budget_text(const std::vector<Score>& whole, const std::vector<Remov
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < whole.size(); i++)
     if (whole[i].rows >= 2) columns.push_back(i);
-  // Table names stand upright: one letter below the other would be worse to read than a number with a legend.
+  // Table names are too long for column headings, so columns are numbered and a legend names them.
   for (std::size_t c = 0; c < columns.size(); c++) text += fmt::format("  {:>2} {}\n", c + 1, whole[columns[c]].table);
   text += fmt::format("\n{:<21} {:>6}", "", "all");
   for (std::size_t c = 0; c < columns.size(); c++) text += fmt::format(" {:>5}", c + 1);

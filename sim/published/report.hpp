@@ -1,4 +1,4 @@
-// What `validate --against` prints and draws. Errors are predicted / measured - 1.
+// Text, CSV and page of `validate --against`. Errors are predicted / measured - 1.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace rehearsal::published {
 
-// One line per table, then the mean of tables; with `rows`, every row as well, and the reasons of those not judged.
+// One line per table, then the mean of tables; with `rows` also every row, and why rows are not judged.
 std::string against_text(const std::vector<Prediction>& predictions, bool rows, const Widths& widths = {});
 std::string against_json(const std::vector<Prediction>& predictions, const std::string& version);
-// What is said of each row, and nothing of what was measured.
+// The prediction of each row, without any measurement.
 std::string forecast_csv(const std::vector<Prediction>& predictions);
 std::string against_csv(const std::vector<Prediction>& predictions);  // one line per row
 
 // Predicted against measured, the scores, every row.
 page::Page against_page(const std::vector<Prediction>& predictions, const std::string& version);
 
-// Mean error per table with each effect left out, and what that changed.
+// Mean error per table with each effect left out, and the change.
 struct Removal {
   const answer::Effect* effect;
   std::vector<Score> scores;

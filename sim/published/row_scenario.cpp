@@ -14,7 +14,7 @@ namespace {
 bool says(const std::string& text, const char* part) { return lower(text).find(part) != std::string::npos; }
 bool begins(const std::string& text, const char* with) { return lower(text).starts_with(with); }
 
-// Configurations whose iteration the program cannot state.
+// Why the program cannot predict a configuration.
 std::string why_not_judged(const Run& r) {
   if (!r.unread.empty()) return r.unread;
   if (!r.layers || !r.hidden || !r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
@@ -25,7 +25,7 @@ std::string why_not_judged(const Run& r) {
   return {};
 }
 
-// A scenario by its dotted keys, in the order in which they were first named.
+// A scenario as dotted keys, in the order of their first appearance.
 class Settings {
  public:
   void put(const std::string& key, std::string value) {
@@ -43,7 +43,7 @@ class Settings {
     return std::any_of(all_.begin(), all_.end(), [&](const auto& each) { return each.first == key; });
   }
 
-  // A section a line.
+  // One line per section.
   std::string yaml() const {
     std::string text;
     for (const auto& section : names("")) {
@@ -96,7 +96,7 @@ void put_model(Settings& s, const Run& r, const Mapped& mapped) {
   s.put("model.vocabulary", r.vocabulary.value_or(51200)), s.put("model.sequence", *r.sequence);
 }
 
-// Latent attention makes keys for all heads; layers before the experts are as wide as the table says.
+// Latent attention has keys for all heads; the dense layers before the experts are as wide as the table says.
 void settle_model(Settings& s, const Run& r) {
   const auto set = [&](const char* key) { return s.has(key) || r.knobs.find(key) != std::string::npos; };
   if (set("model.mla")) s.drop("model.kv_heads");
@@ -130,7 +130,7 @@ std::string schedule_of(const Run& r) {
   return r.chunks.value_or(1) > 1 || says(r.schedule, "1f1b-i") ? "interleaved-1f1b" : "1f1b";
 }
 
-// Empty: not printed, or not as any of these. Then rules choose, and else the scenario's default.
+// Empty: not printed, or none of these. Then rules decide, otherwise the scenario's default.
 std::string precision_of(const Run& r) {
   if (says(r.precision, "float8")) return "fp8";
   for (const char* name : {"fp4", "fp8", "bf16", "fp16", "fp32"})
@@ -143,7 +143,7 @@ std::string recompute_of(const Run& r) {
   return begins(r.recompute, "full") ? "full" : "none";
 }
 
-// Of the framework as much as is asked for.
+// Filters framework settings by the requested detail.
 bool wanted(const std::string& key, FrameworkDetail detail) {
   return detail == FrameworkDetail::knobs || !key.starts_with("framework.");
 }
@@ -170,8 +170,8 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   for (const auto& [key, value] : mapped.set)
     if (const auto today = scenario::path_of_today(key); wanted(today, detail)) s.put(today, value);
   settle_model(s, r);
-  // Zero Bubble deals one layer fewer to the first and the last stage; the uniform partition does so where the layers
-  // do not divide, as in all of its runs.
+  // Zero Bubble gives the first and the last stage one layer fewer; so does the uniform partition if the layers do not
+  // divide evenly, as in all of its runs.
   RowScenario scenario{fmt::format("# {} ({}:{}), {}, {}\n", r.id, r.file, r.line, r.model.empty() ? "a GPT" : r.model,
                                    r.framework.empty() ? "a framework that is not named" : r.framework) +
                            s.yaml(),

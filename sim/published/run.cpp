@@ -21,7 +21,7 @@ std::vector<std::string> cells(const std::string& line) {
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
-      all.back() += line[++i];  // doubled within quotes: itself
+      all.back() += line[++i];  // a doubled quote within quotes is a literal one
     else if (line[i] == '"')
       quoted = !quoted;
     else if (line[i] == ',' && !quoted)
@@ -47,7 +47,7 @@ class Row {
     return all;
   }
   bool has(const char* name, const char* part) const { return text(name).find(part) != std::string::npos; }
-  // A cell that is no number makes its row one that is not judged: unread().
+  // A row with a cell that should be a number but is not is not judged: unread().
   std::optional<double> number(const char* name) const {
     const auto value = text(name);
     if (value.empty() || value == "n/a") return std::nullopt;
@@ -64,12 +64,12 @@ class Row {
     if (*value != std::floor(*value) || *value > 1e15) return not_read(name, "not a whole number");
     return static_cast<std::int64_t>(*value);
   }
-  // A text is no number: rules know what it stands for.
+  // Text instead of a number is left to the rules.
   std::optional<std::int64_t> number_in_text(const char* name) const {
     const auto value = text(name);
     return value.find_first_not_of("0123456789.e+") == std::string::npos ? integer(name) : std::nullopt;
   }
-  // Where a memory or a time is asked for, "OOM": the run did not fit.
+  // "OOM" in a memory or time cell: the run did not fit.
   bool out_of_memory(const char* name) const {
     const auto value = text(name);
     return value.starts_with("OOM") || value.starts_with("oom");
@@ -79,7 +79,7 @@ class Row {
     if (unread_.empty()) unread_ = fmt::format("its '{}' is '{}', {}", name, text(name), what);
     return std::nullopt;
   }
-  const std::string& unread() const { return unread_; }  // the first of them, as a reason
+  const std::string& unread() const { return unread_; }  // the first unreadable cell, as a reason
   // "1 (distributed optimizer, assumed)" counts as 1.
   std::optional<std::int64_t> leading_digit(const char* name) const {
     const auto value = text(name);
@@ -93,10 +93,10 @@ class Row {
   mutable std::string unread_;
 };
 
-// "vtrain_single-0001" belongs to vtrain_single where the table does not say so itself.
+// "vtrain_single-0001" belongs to vtrain_single unless the table names another.
 std::string table_of(const std::string& id) { return id.substr(0, id.rfind('-')); }
 
-// What a table prints instead of the batch or of the time of a step.
+// Derives the batch or the step time from other printed columns.
 void fill_in(Run& r, const Row& row) {
   const auto replicas = r.gpus.value_or(1) / std::max<std::int64_t>(1, r.tensor.value_or(1) * r.pipeline.value_or(1) *
                                                                            r.context.value_or(1));
@@ -113,7 +113,7 @@ void fill_in(Run& r, const Row& row) {
     r.mfu = *mfu / 100;
 }
 
-// "layers/virtual stage 2": by the layers of a chunk.
+// "layers/virtual stage 2": gives the number of layers per chunk.
 std::optional<std::int64_t> chunks_of(const Row& row, const Run& r) {
   constexpr std::string_view kByLayers = "layers/virtual stage ";
   const auto value = row.text("vp");

@@ -1,5 +1,5 @@
-// Published training runs: one line of a table of measured steps, with what its source prints. Lengths are tokens,
-// batches sequences; what is not printed is empty.
+// Published training runs: one row of a table of measured steps, with the values printed in its source. Lengths are in
+// tokens, batches in sequences; values that are not printed are empty.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,13 +19,13 @@ struct Run {
   std::optional<std::int64_t> tensor, pipeline, chunks, context, expert, data, zero;
   std::optional<std::int64_t> micro_batch, global_batch;
   std::optional<double> iteration_s, peak_memory;
-  std::optional<double> tflops, mfu;  // where that is all that is printed of the speed: model FLOPs a GPU; a share
-  std::string memory_kind;            // unit and counter of `peak_memory`
-  bool failed = false;                // "OOM" in the place of memory or time: the run did not fit
-  // Said by the table itself; otherwise rules choose (scenario_of). The cluster: a name, or the section of a scenario
-  // as JSON; profile: of configs/frameworks (column `software`); knobs: settings, as JSON by their dotted names.
+  std::optional<double> tflops, mfu;  // if only a rate is printed: model FLOP/s per GPU; a share
+  std::string memory_kind;            // unit and counting method of `peak_memory`
+  bool failed = false;                // "OOM" in place of memory or time: the run did not fit
+  // Given by the table; otherwise rules choose (scenario_of). The cluster: a name, or a scenario section
+  // as JSON; profile: of configs/frameworks (column `software`); knobs: scenario settings as JSON, by dotted keys.
   std::string cluster, profile, knobs;
-  std::string unread;                        // which cell is no number where one is needed: a row that is not judged
+  std::string unread;                        // a cell that should be a number but is not: the row is not judged
   std::map<std::string, std::string> cells;  // as printed, by column
   std::string cell(const std::string& column) const {
     const auto found = cells.find(column);
@@ -34,15 +34,14 @@ struct Run {
   bool out_of_memory() const { return failed; }
 };
 
-// Reads a CSV table with a header (RFC 4180 quoting). Columns: id, layers, hidden, seq, n_gpus, gpu, global_batch,
-// micro_batch, iter_time_s are needed; table, framework, model, heads, kv_heads, ffn, vocab, n_experts, gpu_mem_gb,
-// topk, moe_ffn,
-// gpus_per_node, interconnect, tp, pp, vp, cp, ep, dp, zero_stage, recompute, seq_parallel, schedule, precision,
-// peak_mem_gb, mem_kind, cluster, software, knobs are understood; where no time is printed also tokens_per_s_per_gpu,
-// samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are passed over. A row without a global
-// batch accumulates no gradients. Throws UserError with file and line where the lines are none of a table.
+// Reads a CSV table with a header (RFC 4180 quoting). Required columns: id, layers, hidden, seq, n_gpus, gpu,
+// global_batch, micro_batch, iter_time_s. Optional: table, framework, model, heads, kv_heads, ffn, vocab, n_experts,
+// gpu_mem_gb, topk, moe_ffn, gpus_per_node, interconnect, tp, pp, vp, cp, ep, dp, zero_stage, recompute, seq_parallel,
+// schedule, precision, peak_mem_gb, mem_kind, cluster, software, knobs; if no time is printed also
+// tokens_per_s_per_gpu, samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are ignored. A row
+// without a global batch accumulates no gradients. Throws UserError with file and line if the file is not such a table.
 std::vector<Run> read_runs(const std::string& path);
-// Whether its header has the columns that are needed.
+// Whether its header has the required columns.
 bool is_table_of_runs(const std::string& path);
 
 }  // namespace rehearsal::published

@@ -42,7 +42,7 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
-// The rate whose logarithm is the mean: with it, too fast and too slow weigh the same.
+// The rate whose logarithm is the mean of logarithms: predictions that are too fast and too slow count equally.
 double constant_rate_error(const std::vector<double>& rates) {
   double log_rate = 0;
   for (const double r : rates) log_rate += std::log(r) / double(rates.size());

@@ -14,7 +14,7 @@
 namespace rehearsal::published {
 namespace {
 
-// "16.1us" over 1.3: the number alone changes. Lower, because a share above 1 is none.
+// "16.1us" divided by 1.3: only the number changes. Divided, because a share above 1 is invalid.
 std::string lower_by(const std::string& value, double factor) {
   const auto unit = std::min(value.find_first_not_of("0123456789.+-e"), value.size());
   return fmt::format("{:.9g}{}", parse_number(value.substr(0, unit)) / factor, value.substr(unit));
@@ -46,7 +46,8 @@ Widths widths(const std::vector<Prediction>& predictions, const ValidationRun& o
     std::nth_element(runs.begin(), middle, runs.end(),
                      [](const auto* a, const auto* b) { return a->iteration_s < b->iteration_s; });
     for (const auto& constant : constants)
-      if (constant.acts_on((*middle)->kind.gpu, (*middle)->kind.framework)) turns.push_back({&name, *middle, &constant});
+      if (constant.acts_on((*middle)->kind.gpu, (*middle)->kind.framework))
+        turns.push_back({&name, *middle, &constant});
   }
   in_parallel(turns.size(), options.jobs, [&](std::size_t i) {
     auto& turn = turns[i];
@@ -57,7 +58,7 @@ Widths widths(const std::vector<Prediction>& predictions, const ValidationRun& o
     try {
       const auto place = fmt::format("{}:{}", turn.run->run.file, turn.run->run.line);
       turn.moves = std::log(seconds_of(scenario::load_text(row.yaml, place, sets)) / turn.run->iteration_s);
-    } catch (const UserError&) {  // a key that this scenario has no place for moves nothing
+    } catch (const UserError&) {  // a key that does not exist in this scenario has no effect
     }
   });
   Widths all;

@@ -1,13 +1,13 @@
-// How far a prediction may be off because fitted constants are: each that acts on it is turned by its width
-// (configs/constants.yaml), one after the other.
+// The error of predictions due to the uncertainty of fitted constants: each one that affects a prediction is varied by
+// its width (configs/constants.yaml), one at a time.
 #pragma once
 #include "published/against.hpp"
 #include "published/bands.hpp"
 
 namespace rehearsal::published {
 
-// Of each class of comparable runs with enough of them, by its run of middle length: the root of the sum of the squares
-// of what ln of the step moves by.
+// For each class of comparable runs with enough rows, from its run of median length: the root of the sum of squares of
+// the changes in ln of the step.
 Widths widths(const std::vector<Prediction>& predictions, const ValidationRun& options);
 
 }  // namespace rehearsal::published

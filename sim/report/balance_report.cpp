@@ -39,8 +39,9 @@ Json copies(const balance::Placement& placement) {
   return all;
 }
 
-// A character per GPU, or per some neighbours (the heaviest counts): its load over the mean, from ' ' at none to '@' at
-// `most` and more.
+// One character per GPU, or per group of neighbours (by the heaviest of them): load over mean load, from ' ' for none
+// to
+// '@' for `most` and more.
 std::string heat(const balance::Loads& loads, double most, std::size_t width) {
   constexpr std::string_view kShades = " .:-=+*#%@";
   const double mean = std::accumulate(loads.begin(), loads.end(), 0.) / double(loads.size());

@@ -1,4 +1,4 @@
-// Where experts stand, shown: text with the load of every GPU before and after, JSON (contract, section 7), CSV.
+// Reports an expert placement: text with every GPU's load before and after, JSON (contract, section 7), CSV.
 #pragma once
 #include <string>
 
@@ -12,8 +12,8 @@ namespace rehearsal::report {
 Json to_json(const balance::Question& question, const balance::Answer& answer);
 std::string to_text(const balance::Question& question, const balance::Answer& answer, const page::TextStyle& style);
 std::string to_csv(const balance::Answer& answer);  // one row per layer
-// A column per GPU and layer, of the copies of experts that stand there; of many, cells with the loads before and
-// after.
+// One column per GPU and layer, stacked from the expert copies on it; if there are too many, cells with the loads
+// before and after.
 std::string to_svg(const balance::Question& question, const balance::Answer& answer);
 
 }  // namespace rehearsal::report

@@ -1,6 +1,6 @@
-// The picture of a placement of experts: a panel per layer, a column per GPU, in it the copies that stand there, as
-// high as the load that each brings. Layers and GPUs that are too many for that are strips, a cell per GPU, coloured by
-// its load.
+// The picture of an expert placement: a panel per layer, a column per GPU, stacked from the expert copies on it with
+// heights by load. If there are too many layers or GPUs, each layer is a strip with one cell per GPU, coloured by its
+// load.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class BalancePicture {
   Length x(std::uint32_t gpu) const {
     return left() + column_ * gpu + apart_ * Length(std::uint64_t(gpu) * nodes() / shape_.gpus);
   }
-  // Those that the layer's loads at the end are made of.
+  // The weights behind the layer's final loads.
   const balance::Loads& weights(std::uint32_t layer) const {
     return question_.trace.empty() ? question_.problem.weights[layer] : question_.trace.back()[layer];
   }
@@ -146,8 +146,8 @@ class BalancePicture {
   const balance::Answer& answer_;
   const balance::Shape& shape_;
   const bool panels_;
-  const Length apart_, column_;  // between nodes; of a GPU
-  double most_ = 1;              // of all layers before: the heaviest GPU over the mean
+  const Length apart_, column_;  // gap between nodes; width of a GPU
+  double most_ = 1;              // maximum over all layers, before: heaviest GPU over mean
   Canvas out_;
 };
 

@@ -1,4 +1,4 @@
-// Ranking, choosing and ordering the rows of `compare` and `sweep`.
+// Ranks, selects and sorts the rows of `compare` and `sweep`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ std::optional<double> gpu_seconds_per_token(const CompareRow& row) {
   return rate && *rate > 0 ? std::optional(1 / *rate) : std::nullopt;
 }
 
-// Of `candidates` those that none of them is better than in time, memory or GPUs and as good as in the others.
+// Marks the Pareto front of `candidates`: rows that no other row beats in time, memory or GPUs while equalling the
+// rest.
 void mark_pareto(std::span<CompareRow> rows, std::vector<std::size_t> candidates) {
   using Place = std::tuple<double, double, double>;
   std::vector<Place> places(rows.size());
@@ -35,7 +36,7 @@ void mark_pareto(std::span<CompareRow> rows, std::vector<std::size_t> candidates
                  rows[i].figures[Figure::gpus].value_or(0)};
   std::sort(candidates.begin(), candidates.end(),
             [&](auto a, auto b) { return std::pair(places[a], a) < std::pair(places[b], b); });
-  // In this order whatever is better comes before, and of those it is enough to look at the front.
+  // In this order better rows come first, so comparing with the front is enough.
   std::vector<Place> front;
   for (const auto i : candidates) {
     const auto& [time, memory, gpus] = places[i];
@@ -48,7 +49,7 @@ void mark_pareto(std::span<CompareRow> rows, std::vector<std::size_t> candidates
   }
 }
 
-// Numbers before texts, nothing last.
+// Sorts numbers before texts, and empty cells last.
 using Cell = std::variant<double, std::string, std::monostate>;
 
 Cell cell_of(const std::string& text) {
@@ -81,11 +82,11 @@ std::function<Cell(const CompareRow&)> column(const std::string& name) {
 
 void rank_rows(std::span<CompareRow> rows) {
   CompareRow* best = nullptr;
-  const CompareRow* first = nullptr;  // whose tokens have a price
+  const CompareRow* first = nullptr;  // its token count applies the price to all
   std::vector<std::size_t> candidates;
   for (auto& row : rows) {
     if (!row.worked()) continue;
-    // Fitting before not fitting, then time; the first of equals.
+    // Fitting rows first, then by time; the first of equals wins.
     const auto rank = [](const CompareRow& r) { return std::pair(unfit(r), *r.figures[Figure::item_time]); };
     if (!best || rank(row) < rank(*best)) best = &row;
     if (!first && gpu_seconds_per_token(row)) first = &row;
@@ -99,7 +100,7 @@ void rank_rows(std::span<CompareRow> rows) {
     row.figures[Figure::relative] = *row.figures[Figure::item_time] / *best->figures[Figure::item_time];
     if (const auto price = gpu_seconds_per_token(row))
       row.figures[Figure::cost] = *price / *gpu_seconds_per_token(*first);
-    if (unfit(row) == unfit(*best)) candidates.push_back(i);  // if none fits, of all
+    if (unfit(row) == unfit(*best)) candidates.push_back(i);  // if no row fits, all are candidates
   }
   mark_pareto(rows, std::move(candidates));
 }

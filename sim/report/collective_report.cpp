@@ -28,7 +28,7 @@ std::string bytes_text(double n) { return show(bytes(n)); }
 
 bool across(const OneCollective& one) { return one.quote.shape.nodes() > 1; }
 
-// Rows of "name  amount  how it comes about", the amounts to the right.
+// Rows of "name  amount  derivation", with amounts right-aligned.
 struct Row {
   std::string name, amount, how;
 };

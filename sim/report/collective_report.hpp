@@ -1,6 +1,6 @@
-// One collective, shown: text, JSON (contract, section 2), CSV, a picture of who sends what in which step.
+// Reports one collective: text, JSON (contract, section 2), CSV, a picture of the transfers of each step.
 //
-// Sizes are those of nccl-tests: the whole array. Steps and links stand for up to cost::kMostListed ranks.
+// Sizes are as in nccl-tests: the whole array. Steps and links are listed for at most cost::kMostListed ranks.
 #pragma once
 #include <string>
 
@@ -15,10 +15,10 @@ Json to_json(const cost::CommunicationModel& model, const cost::OneCollective& o
 std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one,
                     const page::TextStyle& style);
 std::string to_csv(const cost::OneCollective& one);  // one row per transfer
-// A column per rank, a row per step; between the steps what each rank holds. Throws UserError where there is no room.
+// A column per rank, a row per step; between steps, the chunks that each rank holds. Throws UserError if too large.
 std::string to_svg(const cost::OneCollective& one);
 
-// The steps as they are drawn: transfers between the same two in one step are one.
+// The steps as drawn: several transfers between the same two ranks in one step become one arrow.
 struct Arrow {
   std::uint32_t from, to;
   bool reduce;

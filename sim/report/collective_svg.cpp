@@ -1,5 +1,5 @@
-// The picture of a collective: a column per rank, a band of arrows per step, and between the steps what each rank
-// holds.
+// The picture of a collective: a column per rank, a band of arrows per step, and between steps the chunks that each
+// rank holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Ladder {
     boxes(0, y);
     y += kBox;
     for (std::size_t k = 0; k < one_.steps.size(); ++k) {
-      out_.raw(fmt::format("<g data-step=\"{}\">\n", k + 1));  // for pages that show one step after the other
+      out_.raw(fmt::format("<g data-step=\"{}\">\n", k + 1));  // for pages that show one step at a time
       band(k, y);
       y += kBand;
       boxes(k + 1, y);
@@ -83,7 +83,7 @@ class Ladder {
   static Rgb color(std::uint32_t chunk) { return kChunks[chunk % kChunks.size()]; }
   static Rgb color(const Arrow& arrow) { return arrow.chunks.size() > 2 ? kMany : color(arrow.chunks.front()); }
   Length x(std::uint32_t column) const { return kMargin + kNames + edge() + box_ / 2 + spacing_ * column; }
-  Length edge() const { return px(22); }  // where arrows leave at one side and come back at the other
+  Length edge() const { return px(22); }  // where arrows leave on one side and re-enter on the other
   Length width() const { return std::max(px(560), x(columns_ - 1) + box_ / 2 + edge() + kMargin); }
 
   void boxes(std::size_t at, Length y) {
@@ -117,14 +117,14 @@ class Ladder {
     for (const auto& arrow : all) name(arrow, y + px(3), y + kBand - px(3));
   }
 
-  // The shorter way round, where there is no switch: as on a cylinder.
+  // Without a switch, arrows take the shorter way around, as on a cylinder.
   std::int64_t distance(const Arrow& arrow) const {
     const auto straight = std::int64_t(arrow.to) - std::int64_t(arrow.from);
     if (columns_ > ranks_ || ranks_ < 3 || 2 * std::abs(straight) <= std::int64_t(ranks_)) return straight;
     return straight > 0 ? straight - ranks_ : straight + ranks_;
   }
 
-  // How far an arrow gets before it leaves the picture, in thousandths.
+  // How far an arrow is drawn before it leaves the picture, in thousandths.
   std::int64_t visible(const Arrow& arrow) const {
     const auto far = distance(arrow) * spacing_;
     const Length room =
@@ -151,7 +151,7 @@ class Ladder {
     head(far, high, x(arrow.to), bottom, color(arrow));
   }
 
-  // In whole numbers: the square root is rounded to a hundredth of a pixel.
+  // In integers: the square root is rounded to a hundredth of a pixel.
   void head(Length far, Length high, Length at, Length bottom, Rgb fill) {
     const auto length = std::max<Length>(1, std::llround(std::sqrt(double(far * far + high * high))));
     const Length long_side = px(9), half = px(4);

@@ -28,7 +28,7 @@ class ComparePage {
   }
 
   Unit memory_unit() const { return abstract_ ? Unit::none : Unit::bytes; }
-  // What the device holds; of given pipelines their own memory, else forwards in flight.
+  // Memory on the device; for given pipelines their own unit, otherwise forwards in flight.
   static std::optional<double> memory(const CompareRow& row) {
     for (const auto figure : {Figure::device, Figure::allocated, Figure::in_flight})
       if (row.figures[figure] && *row.figures[figure] > 0) return row.figures[figure];
@@ -117,13 +117,13 @@ class ComparePage {
  private:
   static Value number(Figure figure, double value, std::size_t row) {
     const auto& text = kFigureTexts[std::size_t(figure)];
-    // Memory of given pipelines is in a unit of theirs.
+    // Given pipelines have their own unit of memory.
     const bool small = text.unit == Unit::bytes && value <= 1e5;
     return {small ? fmt::format("{:g}", value) : show_amount(value, text.unit), value,
             text.json.empty() ? "" : fmt::format("/rows/{}/{}", row, text.json)};
   }
 
-  // Of time and memory alone: a front of three has points inside of this one.
+  // For time and memory only: a front in three dimensions has points inside this one.
   static void frontier(Scatter& scatter) {
     for (const auto& p : scatter.points) {
       if (!p.marked) continue;

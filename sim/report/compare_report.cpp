@@ -24,7 +24,7 @@ std::string show_memory(const CompareRow& row) {
   return allocated > 0 ? fmt::format("{:g}", allocated) : "";
 }
 
-// What tells the rows apart, one cell for each of `headings`.
+// The names that distinguish rows, one cell for each of `headings`.
 struct Names {
   std::vector<std::string> keys, headings;
   bool files = false;
@@ -64,8 +64,8 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   const Paint paint{options.style.color};
   const Names names(rows);
   bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
-  bool days = false, costs = false;  // of jobs
-  std::set<double> sizes;            // of clusters
+  bool days = false, costs = false;  // whether rows have jobs with these
+  std::set<double> sizes;            // cluster sizes
   for (const auto& row : rows) {
     if (!row.worked()) continue;
     const auto& f = row.figures;
@@ -78,14 +78,14 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     days = days || f[Figure::days], costs = costs || f[Figure::job_cost];
   }
 
-  const bool prices = rates && sizes.size() > 1;  // else they say what times say
+  const bool prices = rates && sizes.size() > 1;  // otherwise prices repeat the times
   auto heading = names.headings;
   const auto head = [&](bool shows, std::initializer_list<Figure> figures) {
     for (const auto f : figures)
       if (shows) heading.emplace_back(kFigureTexts[std::size_t(f)].head);
   };
   head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu});
-  // A rank of a given pipeline waits for others alone.
+  // In a given pipeline ranks only wait for each other.
   if (abstract) heading.emplace_back("bubble %");
   head(!abstract, {Figure::bubble});
   head(exposed, {Figure::exposed}), head(abstract, {Figure::stages_held, Figure::in_flight});
@@ -150,7 +150,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
         "Pareto: nothing else that fits is better in time per sequence, memory or GPUs and as good in the others.\n";
   if (!notes.empty()) text += "\n" + notes;
 
-  // What several variants say is said once.
+  // Warnings shared by several variants are printed once.
   std::map<std::string, std::size_t> warned;
   std::vector<std::string> order;
   for (const auto i : shown)
@@ -167,9 +167,9 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
 void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                   const std::function<std::string(std::size_t row)>& result_of,
                   const std::function<void(std::string_view)>& write) {
-  // Values of --vary come from the shell and may hold any bytes.
+  // Values of --vary come from the shell and may hold arbitrary bytes.
   const auto indented = [](const Json& json, std::string_view margin) {
-    std::string text = json.dump(2);  // strings hold no line breaks of their own
+    std::string text = json.dump(2);  // strings contain no raw line breaks
     for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 1 + margin.size())
       text.insert(at + 1, margin);
     return text;

@@ -1,7 +1,7 @@
-// `compare` and `sweep` for people (text), for programs (JSON, contract section 2) and for tables (CSV).
+// Reports `compare` and `sweep` as text, as JSON (contract section 2) and as CSV.
 //
-// Variants may differ in batch, so they are ranked by time per sequence (per micro-batch where times are given).
-// Memory: what the device holds (given pipelines: the unit of the scenario, or forwards held where it has no memory).
+// Variants may differ in batch, so they are ranked by time per sequence (per micro-batch if times are given). Memory is
+// that of the device (given pipelines: in the scenario's unit, or forwards held if it has no memory).
 #pragma once
 #include <functional>
 #include <optional>
@@ -18,8 +18,8 @@ namespace rehearsal::report {
 
 struct CompareRow {
   std::string file;
-  std::vector<std::pair<std::string, std::string>> set;  // what this variant sets
-  std::string error;                                     // not empty: the variant is wrong, and the rest is empty
+  std::vector<std::pair<std::string, std::string>> set;  // settings of this variant
+  std::string error;                                     // if not empty, the variant is wrong and has no figures
   Figures figures;
   std::vector<std::string> warnings;
 
@@ -29,33 +29,33 @@ struct CompareRow {
 // Sets the figures that depend on the other rows.
 void rank_rows(std::span<CompareRow> rows);
 
-// Which rows are shown, in which order; without a wish all, as they are.
+// Which rows are shown, and in which order; by default all, unsorted.
 struct Choice {
-  std::string sort{};  // a figure, a key that varies, or "file"; with '-' in front the largest first
+  std::string sort{};  // a figure, a varied key, or "file"; a leading '-' sorts descending
   std::optional<std::size_t> top{};
-  bool fits = false;    // only those that fit
-  bool pareto = false;  // only those that nothing is better than
+  bool fits = false;    // only rows that fit
+  bool pareto = false;  // only the Pareto front
 };
-// Throws UserError for a column that is not there; `keys`: that vary.
+// Throws UserError for an unknown column; `keys`: the varied ones.
 void check_sort(const Choice& choice, std::span<const std::string> keys);
-// Indices of rows. Those that lack what is sorted by come last. Throws UserError for a column that is not there.
+// Indices of rows. Rows without a value for the sort column come last. Throws UserError for an unknown column.
 std::vector<std::size_t> choose(std::span<const CompareRow> rows, const Choice& choice);
 
-// Numbers, true, false and null as such, everything else as the text that was given.
+// Numbers, true, false and null as JSON values, anything else as text.
 Json value_of(const std::string& text);
 
-// The keys that vary with their values, as given.
+// The varied keys with their values, as given.
 using Varied = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 struct CompareTextOptions {
   page::TextStyle style;
   bool warnings = true;
 };
-// `shown`: of choose().
+// `shown`: from choose().
 std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                          const CompareTextOptions& options);
 std::string compare_csv(std::span<const CompareRow> rows, std::span<const std::size_t> shown);
-// In pieces, since the whole may not stand in memory. `result_of`: the JSON of a row that worked.
+// Writes in pieces, since the whole may not fit in memory. `result_of`: the JSON of a successful row.
 void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                   const std::function<std::string(std::size_t row)>& result_of,
                   const std::function<void(std::string_view)>& write);

@@ -35,7 +35,7 @@ Section path(const Explanation& e) {
   return section;
 }
 
-// A point a part of the machine: how much it has to do, in what time it could.
+// One point per part of the machine: its work or traffic, and the time that this alone would take.
 Section limits(const Explanation& e) {
   Section section{"How near the limits are", {}};
   Bars bars;

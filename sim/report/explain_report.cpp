@@ -19,7 +19,7 @@ namespace {
 using explore::Advice;
 using explore::Sensitivity;
 
-// Text leaves out what is smaller, unless all is asked for.
+// Text omits anything smaller, unless everything is requested.
 constexpr double kLeastPiece = .005, kLeastMove = 5e-4, kLeastGain = 5e-5;
 
 double change(const Explanation& e, Time iteration) { return iteration / e.prediction->summary.iteration - 1; }
@@ -33,7 +33,7 @@ std::string memory_change(const Explanation& e, double bytes_more) {
   return (bytes_more < 0 ? "-" : "+") + show(bytes(std::abs(bytes_more)));
 }
 
-// What is advised: as many as asked for of those that gain; where nothing fits now, what fits.
+// The changes to recommend: up to the requested number of those that gain or, if nothing fits now, of those that fit.
 std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& options) {
   std::vector<const Advice*> chosen;
   const bool fits = e.prediction->summary.fits.value_or(true);
@@ -50,7 +50,8 @@ std::string marks(const Sensitivity& s) {
   if (s.kind == Sensitivity::Kind::measured) all.emplace_back("measured times");
   if (s.assumed) all.emplace_back("assumed");
   if (s.width > 0) all.push_back(fmt::format("fitted, +-{:.0f} %", 100 * s.width));
-  if (!s.follows.empty()) all.push_back("goes with " + s.follows.substr(s.follows.rfind('.') + 1));  // of the same section
+  if (!s.follows.empty())
+    all.push_back("goes with " + s.follows.substr(s.follows.rfind('.') + 1));  // of the same section
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
@@ -80,7 +81,7 @@ class Text {
       text_ += (end > from ? "  " : "") + lines.substr(from, end + 1 - from);
   }
 
-  // What most people want to know of all that follows.
+  // The summary that most readers want.
   void answer() {
     if (e_.limits && !e_.limits->empty())
       line("Limit",

@@ -1,4 +1,4 @@
-// `explain` for people (text), for programs (JSON, contract section 8) and for tables (CSV).
+// Reports `explain` as text, as JSON (contract section 8) and as CSV.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace rehearsal::report {
 
-// What was asked for; what was not is absent.
+// The requested parts; others are absent.
 struct Explanation {
   const answer::Result* prediction = nullptr;
   std::optional<std::vector<explore::PathPiece>> path;
@@ -23,13 +23,13 @@ struct Explanation {
 
 struct ExplainOptions {
   page::TextStyle style = {};
-  std::size_t top = 10;  // changes that are advised
-  bool all = false;      // also those that do not fit or make the step longer, and whatever moves it by little
+  std::size_t top = 10;  // number of recommended changes
+  bool all = false;      // include changes that do not fit or do not gain, and numbers with little effect
 };
 
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options);
 std::string explain_json(const Explanation& explanation, const ExplainOptions& options, const std::string& version);
-// One table: a line for each piece of the path, limit, number and change, told apart by the first column.
+// One table with a line for each path piece, limit, number and change; the first column gives the kind.
 std::string explain_csv(const Explanation& explanation, const ExplainOptions& options);
 
 }  // namespace rehearsal::report

@@ -1,6 +1,5 @@
-// The numbers of one answer by which variants are compared: the columns of `compare` and of a store, in one table.
-// CSV, --sort and SQL call them by their names, which are those of JSON where that has them; --sort also by the head of
-// their column in a text.
+// The figures by which variants are compared: the columns of `compare` and of a store, in one table. CSV, --sort and
+// SQL use their names, which are the JSON names where JSON has them; --sort also accepts the text's column headings.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -28,13 +27,13 @@ enum class Figure : std::uint8_t {
   gpu_token_rate,
   stages_held,
   in_flight,
-  // Of a job.
+  // With a job.
   days,
   gpu_hours,
   job_cost,
   energy,
   goodput,
-  // By the other rows: rank_rows sets them, and a store does not keep them.
+  // Depends on the other rows: set by rank_rows, not kept in a store.
   relative,
   cost,
   best,
@@ -45,10 +44,10 @@ inline constexpr std::size_t kFigures = 24, kKeptFigures = std::size_t(Figure::r
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
   std::string_view name;
-  std::string_view head;  // of its column in a text; none: empty
+  std::string_view head;  // column heading in text; empty: not shown
   Kind kind;
   page::Unit unit;
-  std::string_view json;  // where a row of the JSON has it; nowhere: empty
+  std::string_view json;  // position in a JSON row; empty: none
   std::string_view help;
 };
 // In the order of Figure.

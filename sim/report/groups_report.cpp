@@ -14,19 +14,19 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-constexpr std::uint32_t kWholeMap = 64;   // GPUs of which every one is shown
-constexpr std::uint32_t kFirstNodes = 2;  // of larger jobs
-constexpr std::size_t kMembers = 8;       // of the group that is spelled out
+constexpr std::uint32_t kWholeMap = 64;   // jobs with up to this many GPUs show all of them
+constexpr std::uint32_t kFirstNodes = 2;  // nodes shown of larger jobs
+constexpr std::size_t kMembers = 8;       // of a group that is listed in full
 
 using Groups = std::vector<std::vector<std::uint32_t>>;
 
 struct Spread {
-  std::uint32_t least = 0, most = 0;  // nodes that one group is on
+  std::uint32_t least = 0, most = 0;  // nodes that one group spans
 };
 Spread spread(const GroupMap& map, const Groups& groups) {
   Spread all{UINT32_MAX, 0};
   for (const auto& group : groups) {
-    std::uint32_t nodes = 1;  // members ascend
+    std::uint32_t nodes = 1;  // members are ascending
     for (std::size_t i = 1; i < group.size(); ++i) nodes += group[i] / map.per_node != group[i - 1] / map.per_node;
     all.least = std::min(all.least, nodes), all.most = std::max(all.most, nodes);
   }
@@ -125,7 +125,7 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style) {
     const auto groups = mesh.groups(axis);
     const auto numbers = group_numbers(mesh, axis);
     text += fmt::format("\n{}  {}\n", paint.bold(name(axis)), words(map, axis, groups));
-    // GPUs of a node by the number of their group; where that is the same for all, once.
+    // Group numbers of the GPUs of a node; printed once if it is the same for all.
     const auto cell = fmt::format("{}", groups.size() - 1).size();
     const auto front = fmt::format("  node {} ", map.nodes() - 1).size() + 1;
     for (std::uint32_t node = 0; node < nodes; ++node) {

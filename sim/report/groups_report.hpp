@@ -1,4 +1,4 @@
-// Who is in which group with whom, shown: text, JSON, CSV, and a picture with a panel per axis.
+// Reports the members of all groups: text, JSON, CSV, and a picture with a panel per axis.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,18 +19,18 @@ struct GroupMap {
 };
 
 std::string to_text(const GroupMap& map, const page::TextStyle& style);
-// {"mesh": {...}, "groups": {"tensor": [[0, 1], ...], ...}}: all groups of all axes, a line each.
+// {"mesh": {...}, "groups": {"tensor": [[0, 1], ...], ...}}: all groups of all axes, one per line.
 std::string to_json(const GroupMap& map);
 std::string to_csv(const GroupMap& map);  // one row per GPU
-// Throws UserError where there is no room.
+// Throws UserError if it is too large.
 std::string to_svg(const GroupMap& map);
 
-// In the order in which they are shown.
+// In the order of display.
 inline constexpr Axis kShownAxes[] = {Axis::tensor, Axis::context,       Axis::data,       Axis::pipeline,
                                       Axis::expert, Axis::expert_tensor, Axis::expert_data};
-// Not where every GPU is a group of its own, nor of experts that nobody deals out.
+// Hides axes on which every GPU is a group of its own, and expert axes without expert parallelism.
 bool is_shown(const plan::Mesh& mesh, Axis axis);
-// The number of its group, for every GPU.
+// The group number of every GPU.
 std::vector<std::uint32_t> group_numbers(const plan::Mesh& mesh, Axis axis);
 // "groups of 8 GPUs, 2 apart, each on 2 nodes"
 std::string group_words(const GroupMap& map, Axis axis);

@@ -1,4 +1,5 @@
-// The picture of a job's groups: a panel per axis, nodes as boxes with their GPUs, and a colour and a number per group.
+// The picture of a job's groups: a panel per axis, nodes as boxes with their GPUs, a colour and a number for each
+// group.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The whole training, as text and JSON.
+// The whole training run, as text and JSON.
 #pragma once
 #include <string>
 

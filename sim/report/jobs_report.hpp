@@ -1,4 +1,4 @@
-// Several jobs on one cluster: for people and for programs.
+// Reports several jobs on one cluster, as text and JSON.
 #pragma once
 #include <string>
 

@@ -31,7 +31,7 @@ std::string memory_text(const answer::Result& run) {
   return fmt::format("{}; {} of {} ranks differ\n", text, wrong, measured.size());
 }
 
-// Of the tiers beyond the device on which something was kept.
+// The tiers beyond the device that held anything.
 std::string tiers_text(const answer::Result& run) {
   const auto& measured = run.timeline.beyond_bytes;
   const auto& predicted = run.measured->predicted_beyond;
@@ -58,15 +58,16 @@ std::string tiers_text(const answer::Result& run) {
   return text;
 }
 
-// What the devices say themselves.
+// Reported by the devices themselves.
 std::string devices_text(const answer::Result& run) {
   std::string text;
   for (const auto& device : run.timeline.devices)
-    text += device.unavailable.empty()
-                ? fmt::format("  Profiler     {} kernels of {} and {} copies of {} in one more iteration; {} of memory taken\n",
-                              device.kernels, show(device.kernel_time), device.copies, show(device.copy_time),
-                              show(device.taken))
-                : fmt::format("  Profiler     none: {}\n", device.unavailable);
+    text +=
+        device.unavailable.empty()
+            ? fmt::format(
+                  "  Profiler     {} kernels of {} and {} copies of {} in one more iteration; {} of memory taken\n",
+                  device.kernels, show(device.kernel_time), device.copies, show(device.copy_time), show(device.taken))
+            : fmt::format("  Profiler     none: {}\n", device.unavailable);
   return text;
 }
 

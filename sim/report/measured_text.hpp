@@ -7,18 +7,18 @@
 
 namespace rehearsal::report {
 
-// "median of 10; p10 .. p90 12.1 .. 12.9 ms": what stands beside the length of the iteration.
+// "median of 10; p10 .. p90 12.1 .. 12.9 ms": the note beside the length of the iteration.
 std::string iterations_note(const timeline::Spread& iterations);
 
-// Prediction and memory set beside what was measured; what disturbed the run; the verification. `run.measured` is
-// there.
+// Prediction and memory compared with the measurement, disturbances of the run, and the verification. Requires
+// `run.measured`.
 std::string measured_text(const answer::Result& run, int width, const page::Paint& paint);
 
 // "2.3 % shorter", from a signed relative error of a prediction.
 std::string predicted_error(double error);
 
 inline constexpr const char* kDisturbed = "Disturbed: do not trust these times";
-// The list under it; empty where nothing was noticed.
+// The list below it; empty if there were no disturbances.
 std::string disturbance_text(const timeline::Timeline& timeline, int width, const page::Paint& paint);
 
 }  // namespace rehearsal::report

@@ -1,4 +1,4 @@
-// Colours of what memory is held for.
+// Colours of memory categories.
 #pragma once
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Where the memory goes: a panel for each tier, with what is held over time by what it is held for.
+// Memory over time: a panel for each tier, stacked by category.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using timeline::MemoryPoint;
 
 constexpr Length kWidth = px(960), kHeight = px(190), kRowNames = px(76), kLeft = kMargin + kRowNames;
 constexpr Length kColumn = px(1);
-// A level and since when.
+// A memory level and the time at which it starts.
 struct Panel {
   std::string heading, more;
   std::vector<MemoryPoint> curve;
@@ -35,7 +35,7 @@ MemoryPoint highest(const std::vector<MemoryPoint>& curve) {
                            [](const MemoryPoint& a, const MemoryPoint& b) { return a.level < b.level; });
 }
 
-// Curves of ranks at once, each so many times.
+// The sum of the curves of several ranks, each with a multiplicity.
 std::vector<MemoryPoint> added_up(const std::vector<std::pair<std::vector<MemoryPoint>, std::int64_t>>& curves) {
   struct Change {
     Time when;
@@ -100,11 +100,11 @@ class MemoryPicture {
     return summary_.abstract ? fmt::format("{:.4g}", size / scenario::kMemoryUnit) : show(bytes(size));
   }
 
-  // Of the node that holds most there: its GPUs' curves, where ranks of one pipeline rank hold the same.
+  // For the node that holds most: the curves of its GPUs, given that ranks of one pipeline rank hold the same.
   Panel of_node(const answer::TierSummary& tier) const {
     const auto& graph = answer_.graph();
     const auto& scenario = answer_.scenario();
-    std::map<std::uint32_t, std::pair<std::uint32_t, Bytes>> of_stage;  // who of them holds most, and how much
+    std::map<std::uint32_t, std::pair<std::uint32_t, Bytes>> of_stage;  // the rank that holds most, and how much
     for (std::uint32_t r = 0; r < graph.ranks().size(); ++r) {
       const auto peak = timeline::memory_peak(graph, answer_.timeline, RankId(r), tier.tier).peak;
       const auto [most, fresh] = of_stage.try_emplace(graph.ranks()[r].place[Axis::pipeline], r, peak);
@@ -112,7 +112,7 @@ class MemoryPicture {
     }
     const plan::Mesh mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
     const std::int64_t each = scenario.concrete->cluster.gpus_per_node;
-    std::map<std::int64_t, std::map<std::uint32_t, std::int64_t>> nodes;  // how many ranks of which pipeline rank
+    std::map<std::int64_t, std::map<std::uint32_t, std::int64_t>> nodes;  // number of ranks per pipeline rank
     for (std::uint32_t r = 0; r < mesh.ranks(); ++r) ++nodes[r / each][mesh.at(r)[Axis::pipeline]];
     const auto holds = [&](const auto& node) {
       double sum = 0;
@@ -133,7 +133,7 @@ class MemoryPicture {
             "", added_up(curves), tier.capacity};
   }
 
-  // What the rank computes meanwhile.
+  // The rank's computation over the same time.
   void work(Length& y) {
     const Length height = px(18);
     out_.label(kLeft - px(8), y + px(13), "computes", "font-size=\"11\" text-anchor=\"end\"");
@@ -154,7 +154,7 @@ class MemoryPicture {
     for (std::size_t i = 0; i < program.size(); ++i) {
       const char letter = cell_letter_of(program.coordinates[i].pass);
       const Span span{answer_.timeline.start[rank.first_task + i], answer_.timeline.end[rank.first_task + i],
-                      letter == 'c' ? 'o' : letter};  // gradients and optimizer are one here
+                      letter == 'c' ? 'o' : letter};  // gradients and optimizer share a kind here
       if (program.lane[i] != graph::Lane::compute || span.start == span.end) continue;
       if (open && open->kind == span.kind && x(span.start) - x(open->end) < kColumn) {
         open->end = std::max(open->end, span.end);
@@ -167,7 +167,7 @@ class MemoryPicture {
     y += height + px(14);
   }
 
-  // The highest of each column of the picture, so that no peak is lost.
+  // Per column of the picture the highest level, so that no peak is lost.
   std::vector<MemoryByCategory> columns(const std::vector<MemoryPoint>& curve) const {
     const auto count = static_cast<std::size_t>(kWidth / kColumn);
     std::vector<MemoryByCategory> all(count);
@@ -180,7 +180,7 @@ class MemoryPicture {
         return std::min(count - 1, static_cast<std::size_t>((x(when) - kLeft) / kColumn));
       };
       const auto from = at(curve[i].when), to = i + 1 < curve.size() ? at(curve[i + 1].when) : count - 1;
-      // In the column where the next begins it still holds, unless it begins on the border.
+      // A level also counts in the column where the next one begins, unless that begins at the column's edge.
       for (auto c = from; c <= to; ++c)
         if (c == from || c < to || i + 1 == curve.size() || x(curve[i + 1].when) - kLeft > Length(to) * kColumn)
           take(c, curve[i]);
@@ -247,7 +247,7 @@ class MemoryPicture {
     out_.line(kLeft, bottom, kLeft, bottom - kHeight, "stroke=\"#8a94a3\"");
   }
 
-  // One above the other, what lives throughout below.
+  // Stacked, with permanent memory at the bottom.
   template <class Level>
   void areas(const std::vector<MemoryByCategory>& columns, const Level& level, Length bottom) {
     std::vector<double> below(columns.size(), 0);
@@ -305,7 +305,7 @@ class MemoryPicture {
   std::int64_t span_ = 1;
   std::vector<Panel> panels_;
   std::array<bool, graph::kMemoryCategories> drawn_{};
-  std::string kinds_;  // of what it computes
+  std::string kinds_;  // kinds of computation that occur
   Canvas out_;
 };
 

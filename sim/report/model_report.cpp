@@ -18,7 +18,7 @@ void each_kind(const models::Transformer& model, Act&& act) {
     if (const auto layers = model.layers_of(kind); layers > 0) act(kind, layers);
 }
 
-// Numbers of groups that experts are usually shared by.
+// Common numbers of GPUs that share the experts.
 template <class Act>
 void each_sharing(const models::Transformer& model, Act&& act) {
   for (std::int64_t groups = 2; groups <= std::min<std::int64_t>(64, model.experts); groups *= 2)

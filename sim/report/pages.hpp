@@ -1,4 +1,4 @@
-// The answers of commands as pages: figures, pictures and tables (page/page.hpp). That of `run` and `measure` is in
+// The results of commands as pages: figures, pictures and tables (page/page.hpp). The page of `run` and `measure` is in
 // report/run_page.hpp.
 #pragma once
 #include <span>
@@ -19,7 +19,7 @@
 
 namespace rehearsal::report {
 
-// `shown`: of choose().
+// `shown`: from choose().
 page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked,
                         const std::string& version);
 page::Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked,
@@ -34,7 +34,7 @@ page::Page balance_page(const balance::Question& question, const balance::Answer
 page::Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked,
                            const std::string& version);
 page::Page groups_page(const GroupMap& map, const Asked& asked, const std::string& version);
-// One schedule, or several on one scale of time. Throws UserError as to_svg does.
+// One schedule, or several on a common time scale. Throws UserError as to_svg does.
 page::Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked, const std::string& version);
 
 }  // namespace rehearsal::report

@@ -36,10 +36,10 @@ const char* color(graph::Pass pass) {  // names of the trace viewer's palette
   }
 }
 
-// Several timelines of one graph: each lane of a rank has one track for each of them, one below the other.
+// Several timelines of one graph: each lane of a rank has one track per timeline, one below the other.
 struct Layer {
   const timeline::Timeline& timeline;
-  std::string suffix;  // of the names of its tracks
+  std::string suffix;  // appended to track names
 };
 
 class TraceWriter {
@@ -47,7 +47,7 @@ class TraceWriter {
   TraceWriter(const Result& run, std::vector<Layer> layers, const Sink& sink)
       : run_(run), layers_(std::move(layers)), out_(sink) {
     for (const auto& work : run.graph().works()) works_.push_back(quoted(graph::describe(work)));
-    // Work under the tail of the iteration before has negative times; a trace begins at 0.
+    // Work that overlaps the tail of the previous iteration has negative times; a trace begins at 0.
     for (const auto& layer : layers_)
       for (const Time start : layer.timeline.start) origin_ = std::min(origin_, start);
   }
@@ -106,7 +106,7 @@ class TraceWriter {
     }
   }
 
-  // By how much the tasks that run at a time are slower than alone: kernels and collectives at half their speed each
+  // How much slower than alone the running tasks are in total: a kernel and a collective at half speed each
   // add .5.
   void contention(const graph::Rank& rank, const graph::Program& program, std::size_t layer) {
     const auto& timeline = layers_[layer].timeline;
@@ -125,7 +125,7 @@ class TraceWriter {
     for (std::size_t i = 0; i < changes_.size(); i++) {
       level += changes_[i].by;
       running += changes_[i].by > 0 ? 1 : -1;
-      if (running == 0) level = 0;  // not what rounding left of it
+      if (running == 0) level = 0;  // removes rounding residue
       if (i + 1 < changes_.size() && changes_[i + 1].when == changes_[i].when) continue;
       const Micros t(changes_[i].when - origin_);
       out_.put(
@@ -177,7 +177,7 @@ class TraceWriter {
   const Result& run_;
   std::vector<Layer> layers_;
   Stream out_;
-  std::vector<std::string> works_;  // described once each
+  std::vector<std::string> works_;  // each described once
   struct Change {
     Time when;
     double by;

@@ -1,5 +1,5 @@
 // A timeline as a Chrome trace (JSON), which ui.perfetto.dev opens: one process per rank, one track per lane, arrows
-// for messages, a counter for memory. Streams: a trace of a hundred million events never stands in memory.
+// for messages, a counter for memory. Streamed: a trace of a hundred million events is never held in memory.
 #pragma once
 #include <functional>
 #include <string_view>
@@ -14,7 +14,7 @@ using Sink = std::function<void(std::string_view)>;
 
 void write_trace(const Result& run, const Sink& sink);
 
-// Prediction and measurement in one trace: every lane of a rank has a track for each. `predicted` is of the same graph.
+// Prediction and measurement in one trace: every lane of a rank has a track for each. Both have the same graph.
 void write_comparison_trace(const Result& measured, const timeline::Timeline& predicted, const Sink& sink);
 
 }  // namespace rehearsal::report

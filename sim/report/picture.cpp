@@ -5,7 +5,7 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-// Reductions that hide under the backward pass are not drawn over it.
+// True for reductions hidden under the backward pass, which are not drawn over it.
 bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, const timeline::Timeline& timeline,
                       std::size_t i) {
   const Time start = timeline.start[rank.first_task + i];

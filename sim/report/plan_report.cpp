@@ -29,8 +29,8 @@ Json json_of(const Sets& sets) {
   return json;
 }
 
-// What a layout loses against another, and what it gains: the parts of its iteration that differ by a thousandth of it
-// or more, the largest first.
+// Where a layout is slower and faster than another: the parts of its iteration that differ by at least a thousandth of
+// it, largest first.
 std::string against(const Found& one, const Found& best) {
   struct Part {
     Time more;
@@ -82,7 +82,7 @@ std::string refusal_text(const Outcome& outcome, std::size_t width) {
   return text;
 }
 
-// What was asked for of the best.
+// The objective's value for the best layout.
 struct Wanted {
   const char *better, *unit;
 };
@@ -113,7 +113,7 @@ std::string training_text(const Space& space, const job::Totals& run) {
                      job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
 }
 
-// The answer first, then the layout. `list`: the name of these in JSON.
+// Results first, then the layout. `list`: the name of the list in JSON.
 Table table_of(const Space& space, const std::vector<Found>& all, const std::string& list) {
   Table table{{"#"}, {}, {}};
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -142,11 +142,11 @@ Table table_of(const Space& space, const std::vector<Found>& all, const std::str
   return table;
 }
 
-// A layout in a few letters, part by part; empty parts ask for nothing.
+// A layout in a few letters, part by part; a part without effect is empty.
 std::vector<std::string> letters(const Space& space, const search::Layout& l) {
   const auto degree = [](char letter, std::int64_t n) { return n > 1 ? fmt::format("{}{}", letter, n) : ""; };
   std::vector<std::string> parts;
-  for (const auto& set : space.file().bases[l.base].sets)  // a size, a framework
+  for (const auto& set : space.file().bases[l.base].sets)  // cluster size, framework
     parts.push_back(set.starts_with("framework=") ? set.substr(set.find('=') + 1) : last_part(set));
   parts.push_back(fmt::format("t{}{}", l.tensor, l.sequence ? "s" : ""));
   parts.push_back(degree('c', l.context));
@@ -164,7 +164,7 @@ std::vector<std::string> letters(const Space& space, const search::Layout& l) {
 constexpr const char* kLetters =
     "t tensor (s: sequence parallel), c context, p pipeline x chunks, d data, e expert, z ZeRO, b micro-batch";
 
-// A line each, no wider than asked: the answer first, then the layout, without what all of them share.
+// One line per layout, within the width: results first, then the layout without the parts that all share.
 std::string lines_of(const Space& space, const std::vector<Found>& all, int width) {
   std::vector<std::vector<std::string>> parts;
   for (const auto& found : all) parts.push_back(letters(space, found.layout));
@@ -207,7 +207,7 @@ std::string lines_of(const Space& space, const std::vector<Found>& all, int widt
   return text;
 }
 
-// As a shell takes it.
+// Quoted for a shell.
 std::string command_text(const Space& space, const search::Layout& layout, int width, const std::string& begin) {
   std::string text = begin, line = begin;
   for (const auto& [key, value] : space.sets(layout)) {
@@ -232,7 +232,7 @@ std::string lacking(const Space& space, const Outcome& outcome, int width) {
          "\n" + command_text(space, near.layout, width);
 }
 
-// By how much a layout is behind the best, in what was asked for and in time, and where that comes from.
+// How far a layout is behind the best, in the objective and in time, and why.
 std::string loss(const Space& space, const Found& one, const Found& best) {
   const auto with_sign = [](bool less, const std::string& amount) { return (less ? "-" : "+") + amount; };
   const Time mine = one.iteration, its = best.iteration;
@@ -242,7 +242,7 @@ std::string loss(const Space& space, const Found& one, const Found& best) {
   return with_sign(more < 0, money(space, std::abs(more))) + "; " + text;
 }
 
-// Which limit nothing keeps to, and by how much it is missed.
+// The limit that no layout meets, and by how much it is missed.
 std::string out_of_reach(const Space& space, const Outcome& outcome, int width) {
   const auto goal = search::goal_of(space.file().space);
   const auto& closest = *outcome.closest;

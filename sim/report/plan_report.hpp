@@ -1,4 +1,4 @@
-// `plan` for people (text), for programs (JSON, contract section 8) and for tables (CSV).
+// Reports `plan` as text, as JSON (contract section 8) and as CSV.
 #pragma once
 #include <string>
 
@@ -7,13 +7,13 @@
 
 namespace rehearsal::report {
 
-// Whether the best is proven, of what; or how far it may be.
+// Whether the best layout is proven optimal, or how far from the optimum it may be.
 std::string proof_text(const search::Space& space, const search::Outcome& outcome);
-// The best, a row each.
+// The best layouts, one row each.
 page::Table plan_table(const search::Space& space, const search::Outcome& outcome);
 std::string plan_text(const search::Space& space, const search::Outcome& outcome, const page::TextStyle& style);
 std::string plan_json(const search::Space& space, const search::Outcome& outcome, const std::string& version);
-// A line for each of the best.
+// One line for each of the best layouts.
 std::string plan_csv(const search::Space& space, const search::Outcome& outcome);
 
 }  // namespace rehearsal::report

@@ -1,4 +1,4 @@
-// Pages of commands that answer one question with one picture: reshard, balance, collective, groups.
+// Pages of commands with a single picture: reshard, balance, collective, groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Page begin(std::string title, std::string subtitle, const std::string& version) 
 
 Value count(double n, std::string json = "") { return {show_amount(n, Unit::none), n, std::move(json)}; }
 
-// What is too large for a picture says so in its place.
+// If it is too large for a picture, the error takes its place.
 Block picture(const std::string& name, const std::function<std::string()>& draw) {
   try {
     return {"", Picture{draw()}, name};

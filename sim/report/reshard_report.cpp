@@ -43,7 +43,7 @@ std::string verdict(const reshard::Plan& plan) {
                      100 * (double(plan.makespan) / double(plan.lower_bound) - 1));
 }
 
-// Elements over one NIC as time at its bandwidth.
+// Converts elements over one NIC to time at its bandwidth.
 class Clock {
  public:
   explicit Clock(const reshard::Question& question)

@@ -37,7 +37,7 @@ std::string run_csv(std::span<const Result> answers) {
   const auto& axes = answer::AxisBytes::parts();
   for (const auto& axis : axes) header.push_back(fmt::format("{}_bytes_per_gpu", axis.name));
   header.insert(header.end(), {"data_closed_form_bytes", "busiest_link", "busiest_link_share"});
-  for (std::size_t c = 0; c < graph::kMemoryCategories; c++)  // of the rank that holds most, at its peak
+  for (std::size_t c = 0; c < graph::kMemoryCategories; c++)  // of the rank with the highest peak, at that time
     header.push_back(fmt::format("{}_memory_bytes", graph::name(static_cast<graph::MemoryCategory>(c))));
   std::string csv = csv_line(header);
   for (const auto& answer : answers) {

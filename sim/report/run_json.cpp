@@ -40,7 +40,7 @@ Json ranks(const answer::Summary& summary) {
   return list;
 }
 
-// The device by the GPU, what is beyond it by the node, which its GPUs share.
+// The device per GPU; other tiers per node, since its GPUs share them.
 Json tiers(const answer::Summary& s) {
   if (s.abstract) return nullptr;
   Json json = {
@@ -138,7 +138,7 @@ Json verification(const answer::Verification& v) {
           {"failures", v.failures}};
 }
 
-// What a performed run has beyond a predicted one.
+// The additional fields of a performed run.
 void add_measured(Json& json, const Result& run) {
   const answer::Measured& m = *run.measured;
   json["iterations"] = {
@@ -172,7 +172,7 @@ void add_measured(Json& json, const Result& run) {
     if (const auto& disk = run.timeline.disk; !disk.means.empty())
       json["memory"]["disk"] = {
           {"means", disk.means}, {"bytes", disk.length.count()}, {"page_cache_bytes", disk.cached.count()}};
-    // With the rounding of the device's own allocator.
+    // Rounded by the device's own allocator.
     if (!run.timeline.allocator_peak_bytes.empty()) {
       json["memory"]["allocator"] = counts(run.timeline.allocator_peak_bytes);
       json["memory"]["allocator_allowance"] = counts(run.timeline.allocator_allowance);
@@ -231,9 +231,9 @@ Json to_json(const Result& run, const std::string& version) {
   Json other_framework = Json::array();
   for (const auto& other : run.other_framework)
     other_framework.push_back({{"software", other.framework},
-                              {"iteration_s", to_seconds(other.iteration)},
-                              {"iteration_change", other.iteration / s.iteration - 1},
-                              {"contention", other.contention}});
+                               {"iteration_s", to_seconds(other.iteration)},
+                               {"iteration_change", other.iteration / s.iteration - 1},
+                               {"contention", other.contention}});
   Json contended = Json::array();
   for (const auto& r : s.contended)
     contended.push_back(

@@ -18,7 +18,7 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-constexpr std::uint32_t kMostGroupedGpus = 256;  // drawn; more have their groups in `rehearse groups`
+constexpr std::uint32_t kMostGroupedGpus = 256;  // larger jobs show their groups only in `rehearse groups`
 
 Value number(std::string text, double value, std::string json) { return {std::move(text), value, std::move(json)}; }
 
@@ -57,7 +57,7 @@ class RunPage {
   }
   void add(Block block) { page_.sections.back().blocks.push_back(std::move(block)); }
 
-  // Where nobody chose one: the step with each that may be meant.
+  // If no framework was given: the step with each candidate.
   void framework() {
     if (run_.other_framework.empty()) return;
     Table table;
@@ -103,7 +103,7 @@ class RunPage {
       add("TFLOP/s of a GPU", tflops(*s_.model_tflops_per_gpu), s_.model_tflops_per_gpu, "/model_tflops_per_gpu",
           s_.hardware_tflops_per_gpu ? tflops(*s_.hardware_tflops_per_gpu) + " with recomputation" : "");
     if (s_.mfu) add("MFU", show_amount(*s_.mfu, Unit::share), s_.mfu, "/mfu");
-    // As in the text: bubble is what a pipeline makes a rank wait, idle all that it waits.
+    // As in the text: "bubble" is time spent waiting for the pipeline, "idle" all waiting.
     add(s_.abstract ? "bubble" : "idle", show_amount(s_.bubble_rate, Unit::share), s_.bubble_rate, "/bubble_rate",
         s_.abstract ? "of the busiest rank" : "of the busiest rank: waits for others or for data");
     if (s_.peak.allocated > 0) {

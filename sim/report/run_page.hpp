@@ -1,4 +1,4 @@
-// `run` and `measure` as a page: what the step takes, where its time, memory and messages go, and what was assumed.
+// `run` and `measure` as a page: step time, its breakdown, memory, messages, and the assumptions.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rehearsal::report {
 
-// What was asked, to be asked again.
+// The request, so that it can be repeated.
 struct Asked {
   std::string command;   // "rehearse run x.yaml --set batch.micro=2"
   std::string scenario;  // the text of the file; may be empty
@@ -16,17 +16,17 @@ struct Asked {
 
 page::Page run_page(const Result& answer, const Asked& asked, const std::string& version);
 
-// The last section of pages about a scenario.
+// The last section of a scenario's page.
 page::Section scenario_section(const Asked& asked);
 
-// Who works when on every lane of every rank. Above some number of ranks or tasks it folds, and `note` says so.
+// All lanes of all ranks over time. Large jobs show only part of them, and `note` says so.
 struct Timed {
   page::Drawing drawing;
   std::string note;
 };
 Timed timed(const Result& answer);
 
-// Where the time of an iteration goes on each rank.
+// Breakdown of an iteration by rank.
 page::Bars breakdown_bars(const Result& answer);
 // Colours of graph::Category.
 std::vector<page::Rgb> category_colors();

@@ -1,4 +1,4 @@
-// `run` and `measure` for people (text), for programs (JSON, contract section 4) and for tables (CSV).
+// Reports `run` and `measure` as text, as JSON (contract section 4) and as CSV.
 #pragma once
 #include <span>
 #include <string>
@@ -11,16 +11,16 @@ namespace rehearsal::report {
 
 using answer::Result;
 
-// Without `all_assumptions`: the first ten lines of them.
+// Without `all_assumptions`, only the first ten lines of them.
 std::string run_text(const Result& answer, const page::TextStyle& style, bool all_assumptions = false);
-// For what follows the answers may be brief ones.
+// The following also accept brief results.
 Json to_json(const Result& answer, const std::string& version);
-// One object per answer; several make an array.
+// One object per result; several form an array.
 std::string run_json(std::span<const Result> answers, const std::string& version);
-// The memory of each tier over time, by what it is held for: of the GPU that holds most, and of hosts and disks for all
-// GPUs of the node that holds most. Under each what is there at most, and the capacity.
+// Memory of each tier over time, by category: of the GPU that holds most, and for hosts and disks of all GPUs of the
+// node that holds most. Each with its peak and capacity.
 std::string memory_svg(const Result& answer);
-// A header and one line per answer.
+// A header and one line per result.
 std::string run_csv(std::span<const Result> answers);
 
 }  // namespace rehearsal::report

@@ -19,7 +19,7 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle folds
+constexpr std::uint32_t kMaxRows = 16;  // of picture and table; the middle is left out
 
 class TextReport {
  public:
@@ -88,7 +88,7 @@ class TextReport {
       line("layers per stage: {}", counted(layers));
   }
 
-  // "stages: tensor 4, 2 x (tensor 2 x data 2)": neighbours that are cut alike together, and what is repeated once.
+  // "stages: tensor 4, 2 x (tensor 2 x data 2)": adjacent equal layouts are grouped, and repetitions counted.
   static std::string layouts(const std::vector<plan::StageLayout>& all) {
     std::vector<std::string> texts;
     for (std::size_t i = 0, next = 0; i < all.size(); i = next) {
@@ -113,7 +113,7 @@ class TextReport {
                      : fmt::format("stages: {}", fmt::join(texts, ", "));
   }
 
-  // "A100 80GB", or "32 x A100 80GB, 32 x H100" in the order of the nodes.
+  // "A100 80GB", or "32 x A100 80GB, 32 x H100" in node order.
   static std::string gpus_of(const cluster::ClusterSpec& cluster) {
     std::string text = cluster.groups.empty() ? cluster.gpu.name : "";
     for (const auto& group : cluster.groups)
@@ -122,7 +122,7 @@ class TextReport {
     return text;
   }
 
-  // "7, 6 x 8, 7": neighbours that are equal together.
+  // "7, 6 x 8, 7": adjacent equal values are grouped.
   static std::string counted(std::span<const std::int64_t> values) {
     std::string text;
     for (std::size_t i = 0, next = 0; i < values.size(); i = next) {
@@ -166,7 +166,7 @@ class TextReport {
       line("  Executed     {} per GPU{}", rate(*s_.hardware_tflops_per_gpu),
            s_.hfu ? fmt::format(", HFU {:.1f} % (with recomputation)", *s_.hfu * 100) : "");
     }
-    // One word for what a pipeline makes a rank wait, another for all that it waits.
+    // "bubble" is time spent waiting for the pipeline, "idle" all waiting.
     if (abstract_)
       line("  Bubble       {:.1f} % of the iteration: the busiest rank waits for other stages", s_.bubble_rate * 100);
     else
@@ -182,7 +182,7 @@ class TextReport {
                                         grouped(run_.graph().tasks()), grouped(run_.graph().represented_tasks()))));
   }
 
-  // Where nobody chose one: the step with each that may be meant.
+  // If no framework was given: the step with each candidate.
   std::string framework_choice() const {
     auto text = fmt::format("  Framework     none is named, {} is assumed; with", s_.framework);
     const char* separator = " ";
@@ -207,7 +207,7 @@ class TextReport {
 
   std::string fit(bool fits) const { return fits ? "fits" : paint_.bold("DOES NOT FIT"); }
 
-  // Beside what is left of it when everything that the rank does comes one after the other, and by each state alone
+  // Beside it, the efficiency if the rank's work were fully serialised, and for each offloaded state alone
   // (ZeRO-Infinity, eq. 6).
   void efficiency(const answer::OffloadEfficiency& e) {
     std::string parts;
@@ -263,7 +263,7 @@ class TextReport {
       line("  {}", paint_.dim("bubble: waits for other ranks while nothing is on its way to this one"));
   }
 
-  // Of stages that are cut otherwise, or that more than their neighbours feed.
+  // If stages have layouts of their own, or inputs from stages other than their neighbours.
   void edges() {
     constexpr std::size_t kMost = 8;
     const auto& all = run_.lowered->edges;
@@ -301,13 +301,13 @@ class TextReport {
     line("{}", wrap(text, static_cast<std::size_t>(style_.width), "  "));
   }
 
-  // The closed form, with its bytes where they differ: trees and switches send other than rings do.
+  // The closed form, with its bytes if these differ: trees and switches send other amounts than rings.
   static std::string in_theory(const answer::DataParallelTraffic& data) {
     const bool same = std::abs(data.bytes / data.closed_form_bytes - 1) < .005;
     return same ? fmt::format("({})", data.form) : fmt::format("({}: {})", data.form, sent(data.closed_form_bytes));
   }
 
-  // As links count: GB = 1e9 bytes.
+  // In the unit of links: GB = 1e9 bytes.
   static std::string sent(double bytes) { return decimal(bytes, "B", 3); }
 
   void faults(const answer::Faulted& f) {
@@ -381,14 +381,14 @@ class TextReport {
       }
       row(s_.ranks[i]);
     }
-    // Kinds of memory that no rank has are left out.
+    // Memory categories that no rank uses are left out.
     for (std::size_t c = rows[0].size(); c-- > 0;)
       if (std::all_of(rows.begin() + 1, rows.end(), [&](const auto& r) { return r[c].empty() || r[c] == "0.00"; }))
         for (auto& r : rows) r.erase(r.begin() + std::ptrdiff_t(c));
     text_ += table(rows, paint_, style_.width);
   }
 
-  // One for the whole table: small networks would show zeros in GiB.
+  // One unit for the whole table: small networks would show zeros in GiB.
   std::pair<const char*, double> unit() const {
     if (s_.peak.allocated < 1e5) return {"KiB", 0x1p10};
     return s_.peak.allocated < 1e8 ? std::pair{"MiB", 0x1p20} : std::pair{"GiB", 0x1p30};
@@ -401,14 +401,14 @@ class TextReport {
     return list.size() > 10 ? list.substr(0, 8) + ".." : list;
   }
 
-  // Ten lines are read; the first move the answer most.
+  // Limited to ten lines; the assumptions with the largest effect come first.
   void assumptions() {
     constexpr std::ptrdiff_t kLines = 10;
     const auto text = notes("Assumptions", run_.assumptions, style_.width, paint_);
     std::size_t shown = run_.assumptions.size();
     const auto lines = [&](std::size_t count) {
       const auto some = notes("", std::span(run_.assumptions).first(count), style_.width, paint_);
-      return std::count(some.begin(), some.end(), '\n') - 2;  // a blank line and the heading
+      return std::count(some.begin(), some.end(), '\n') - 2;  // minus a blank line and the heading
     };
     while (!all_assumptions_ && shown > 0 && lines(shown) > kLines - (shown < run_.assumptions.size())) shown--;
     if (shown == run_.assumptions.size()) {

@@ -1,4 +1,4 @@
-// What every rank does on every lane, as boxes.
+// The lanes of all ranks over time, as boxes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 using graph::Lane;
 using graph::Pass;
 
-// More ranks than the first, or more boxes than the last: the ones in the middle are left out.
+// With more ranks than the first number, or more boxes than kMostBoxes, ranks in the middle are left out.
 constexpr std::uint32_t kMostRanks = 32, kFewestRanks = 4;
 constexpr std::size_t kMostDrawn = 24'000;
-constexpr std::size_t kMostBoxes = 12'000;  // more: tasks of one pass and micro-batch that follow each other are one
+constexpr std::size_t kMostBoxes = 12'000;  // beyond it, consecutive tasks of one pass and micro-batch are merged
 
 char kind_of(Lane lane, Pass pass) {
   switch (graph::info(lane).kind) {
@@ -69,7 +69,7 @@ class Boxes {
     const auto& program = graph_.program_of(rank);
     std::array<std::uint32_t, graph::kLanes> row;
     row.fill(kNoBox);
-    // Receiving takes nobody's time: the message is drawn where it is sent.
+    // Receiving takes no time of its own: a message is drawn on the sender's lane.
     for (std::size_t lane = 0; lane < graph::kLanes; ++lane) {
       const auto l = static_cast<Lane>(lane);
       if (graph::info(l).kind == graph::LaneKind::receives) continue;
@@ -80,7 +80,7 @@ class Boxes {
                                                       : std::string(graph::name(l)));
       drawing_.slim.push_back(l != Lane::compute);
     }
-    std::array<std::size_t, graph::kLanes> open;  // the box that is added to
+    std::array<std::size_t, graph::kLanes> open;  // the box being extended
     open.fill(kNoBox);
     for (std::size_t i = 0; i < program.size(); ++i) {
       const auto lane = static_cast<std::size_t>(program.lane[i]);
@@ -109,7 +109,7 @@ class Boxes {
     }
   }
 
-  // "forward #, stage 2, layer 5: gemm 2048x12288x1536 bf16"; the script puts the micro-batch in the place of '#'.
+  // "forward #, stage 2, layer 5: gemm 2048x12288x1536 bf16"; the script replaces '#' by the micro-batch.
   std::uint32_t words_of(const graph::Program& program, std::size_t i) {
     const auto& at = program.coordinates[i];
     const bool send = graph::is_send(program.lane[i]);
@@ -125,7 +125,7 @@ class Boxes {
   }
 
   void wait_and_path() {
-    // Through what takes no time, such as receiving, to what does.
+    // Skips predecessors without duration, such as receiving, to the one that takes time.
     const auto before = timeline::awaited(graph_, answer_.timeline);
     for (std::size_t b = 0; b < first_.size(); ++b) {
       auto task = before[first_[b]];
@@ -143,9 +143,9 @@ class Boxes {
   std::uint32_t hidden_ = 0;
   bool folds_ = false;
   page::Drawing drawing_;
-  std::map<std::uint64_t, std::uint32_t> box_of_;  // of a task
-  std::vector<std::uint64_t> first_;               // task of a box
-  std::vector<std::uint32_t> like_;                // micro-batch of a box
+  std::map<std::uint64_t, std::uint32_t> box_of_;  // by task
+  std::vector<std::uint64_t> first_;               // first task of each box
+  std::vector<std::uint32_t> like_;                // micro-batch of each box
   std::map<std::string, std::uint32_t> known_;
 };
 

@@ -1,4 +1,4 @@
-// Schedules as a page: each to zoom into, all on one scale of time.
+// Schedules as a page: zoomable, on a common time scale.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -16,7 +16,7 @@ namespace {
 
 using schedule::Op;
 
-// What an action adds at its start and gives back at its end, so that the highest step of a rank is its peak_memory.
+// The memory that an action takes at its start and releases at its end; the maximum of a rank is its peak_memory.
 std::vector<std::vector<MemoryStep>> memory_curves(const schedule::Evaluation& result) {
   const auto& p = result.problem;
   std::vector<std::vector<MemoryStep>> curves(p.ranks);
@@ -63,7 +63,7 @@ Drawing drawing_of(const schedule::Evaluation& result) {
   drawing.chunks = p.chunks;
   const auto chunks = schedule::chunks_of_stages(result);
   const std::uint32_t pieces = schedule::pieces(result.schedule, p);
-  std::vector<bool> in_pair(p.ranks);  // the action before it overlaps with this one
+  std::vector<bool> in_pair(p.ranks);  // the previous action overlaps with this one
   for (const auto& a : result.actions) {
     const Half half = a.action.overlaps_next ? Half::upper : in_pair[a.rank] ? Half::lower : Half::whole;
     in_pair[a.rank] = a.action.overlaps_next;

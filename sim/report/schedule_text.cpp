@@ -1,4 +1,4 @@
-// The text form of a schedule's evaluation: what a person reads in a terminal.
+// A schedule's evaluation as text for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,12 +46,12 @@ std::string rank_table(const schedule::Evaluation& result, const Paint& paint, i
          paint.dim("F..I, F..W: most activations held at once, from forward to input or weight gradient") + "\n";
 }
 
-// Odd chunks of a rank in lower case.
+// Odd chunks of a rank are in lower case.
 std::vector<GridSpan> grid_spans(const schedule::Evaluation& result) {
   std::vector<GridSpan> spans;
   const auto chunks = schedule::chunks_of_stages(result);
   const std::uint32_t pieces = schedule::pieces(result.schedule, result.problem);
-  std::vector<bool> in_pair(result.problem.ranks);  // the action before overlaps with this one
+  std::vector<bool> in_pair(result.problem.ranks);  // the previous action overlaps with this one
   for (const auto& a : result.actions) {
     const char kind = "FIWB"[static_cast<std::size_t>(a.action.op)];
     const bool odd = chunks[a.action.stage] % 2 == 1;
@@ -85,11 +85,11 @@ std::string to_text(const schedule::Evaluation& result, const page::TextStyle& s
     text += fmt::format("the memory limit of {:g} is exceeded: this schedule does not look at it\n", *p.memory_limit);
   if (result.schedule.asynchrony) {
     const auto late = result.schedule.asynchrony(p);
-    text += fmt::format(
-        "no flush: {} per micro-batch once full; up to {} weight versions, gradients up to {} steps late\n",
-        paint.bold(show(late.steady_state)),
-        *std::max_element(late.weight_versions.begin(), late.weight_versions.end()),
-        *std::max_element(late.staleness.begin(), late.staleness.end()));
+    text +=
+        fmt::format("no flush: {} per micro-batch once full; up to {} weight versions, gradients up to {} steps late\n",
+                    paint.bold(show(late.steady_state)),
+                    *std::max_element(late.weight_versions.begin(), late.weight_versions.end()),
+                    *std::max_element(late.staleness.begin(), late.staleness.end()));
   }
   text += "\n";
   if (result.actions.empty()) {

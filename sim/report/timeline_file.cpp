@@ -16,7 +16,7 @@ void column(Stream& out, const char* name, std::size_t n, Value&& value) {
   out.put(FMT_COMPILE("]"));
 }
 
-// `source`: null for a timeline alone.
+// `source`: null if only the timeline is written.
 void write(const Result& run, const PredictionSource* source, const std::string& version, const Sink& sink) {
   Stream out(sink);
   out.put(

@@ -1,4 +1,4 @@
-// Our own timeline file (sim/design/timeline-json.md): columns per rank, integer picoseconds, for replay and
+// The program's own timeline file (sim/design/timeline-json.md): columns per rank, integer picoseconds, for replay and
 // comparison.
 #pragma once
 #include <string>
@@ -9,13 +9,13 @@ namespace rehearsal::report {
 
 void write_timeline(const Result& run, const std::string& version, const Sink& sink);
 
-// What a prediction was made of, beyond its timeline.
+// The inputs of a prediction besides its timeline.
 struct PredictionSource {
   std::string cluster;                  // its name
-  std::string profile, profile_sha256;  // measured times that prices came from; empty = none
+  std::string profile, profile_sha256;  // profile with measured times; empty = none
 };
-// A timeline file that also says how long every work takes alone and which work every task is: written before a run
-// that it will be compared with.
+// A timeline file with the duration of every work alone and the work of every task: written before the run that it will
+// be compared with.
 void write_prediction(const Result& run, const PredictionSource& source, const std::string& version, const Sink& sink);
 
 }  // namespace rehearsal::report

@@ -1,4 +1,4 @@
-// `validate` as a page: a prediction beside what was measured.
+// `validate` as a page: prediction and measurement side by side.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -99,7 +99,7 @@ std::string class_table(const Validation& v, const Paint& paint, int width) {
       rows.emplace_back(rows[0].size())[0] = fmt::format("... {} more", classes.size() - kMaxClasses);
       break;
     }
-    const bool any = c.of_tasks.compared > 0;  // else they took no time that a clock shows
+    const bool any = c.of_tasks.compared > 0;  // otherwise too short for the clock
     rows.push_back({c.name, grouped(c.tasks), show(c.of_tasks.predicted), show(c.of_tasks.measured),
                     any ? signed_share(c.sum_error) : "-", any ? signed_share(c.of_tasks.median_error) : "-",
                     any ? absolute_share(c.of_tasks.p90_error) : "-"});

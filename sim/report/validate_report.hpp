@@ -1,5 +1,5 @@
-// `validate` for people (text), for programs (JSON: that of `measure` and the comparison) and for tables (CSV: one line
-// per class of task).
+// Reports `validate` as text, as JSON (that of `measure` plus the comparison) and as CSV (one line per class
+// of tasks).
 #pragma once
 #include <optional>
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace rehearsal::report {
 
-// Up to this many tasks JSON holds the ends of all of them.
+// Up to this many tasks, JSON holds the end times of all of them.
 inline constexpr std::uint64_t kTaskEndsLimit = 100'000;
 
 struct Validation {
   const Result& measured;
   const timeline::Timeline& predicted;  // of the same graph
   const timeline::Comparison& comparison;
-  std::string prediction_file, prediction_sha256;  // made before the run; no file: it was not kept
-  std::optional<double> tolerance;                 // share of the iteration; within it = no exit status 1
+  std::string prediction_file, prediction_sha256;  // made before the run; empty if it was not kept
+  std::optional<double> tolerance;                 // share of the iteration; a larger error gives exit status 1
 
   bool within_tolerance() const;
 };
 
-std::string signed_share(double share);  // an error: "-4.1 %"
+std::string signed_share(double share);  // an error as "-4.1 %"
 std::string validate_text(const Validation& validation, const page::TextStyle& style);
 std::string validate_json(const Validation& validation, const std::string& version);
 std::string validate_csv(const Validation& validation);

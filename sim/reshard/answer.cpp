@@ -11,8 +11,8 @@
 namespace rehearsal::reshard {
 
 std::optional<std::string> too_large(const Resharding& problem, Strategy strategy) {
-  // Per dimension, pairs of a destination part and a source part that meet.
-  constexpr double kMostIds = 2e7;  // of devices, over all lists of senders and receivers
+  // Per dimension, the overlapping pairs of destination and source parts.
+  constexpr double kMostIds = 2e7;  // device ids in all lists of senders and receivers together
   double units = 1, source_tiles = 1, destination_tiles = 1;
   for (std::size_t d = 0; d < problem.shape.size(); d++) {
     const auto n = problem.shape[d];
@@ -48,8 +48,8 @@ std::vector<Strategy> strategies(const std::vector<Transfer>& transfers) {
   return result;
 }
 
-// The original's rule for all-gathers does not reach every destination (transfers.hpp), and then sends full
-// copies. (Where a tile has one receiver any strategy comes to a message, which is no other answer.)
+// Destinations for which the original's all-gather rule does not apply (transfers.hpp), so that it sends full
+// copies. (With one receiver per tile every strategy is a single message, so that is not reported.)
 std::vector<std::string> departures(const Question& question, const std::vector<Transfer>& transfers) {
   if (!question.resharding || question.method.strategy != Strategy::alpa_allgather) return {};
   if (alpa_allgather_applies(side_of(question.resharding->destination, question.resharding->shape))) return {};
@@ -95,13 +95,13 @@ Answer planned(const Question& question, Strategy strategy) {
 Answer chosen(const Question& question) {
   if (question.method.strategy != Strategy::automatic || !question.given.empty())
     return planned(question, question.method.strategy);
-  // What is fastest for one task alone may stand in the way of others (a broadcast holds every receiving NIC, a stripe
-  // one per host), so whole plans are compared. The first of equals stays.
+  // The fastest strategy for one task may block others (a broadcast holds every receiving NIC, a stripe
+  // one per host), so whole plans are compared. The first of equals is kept.
   Answer best = planned(question, Strategy::broadcast);
   for (const auto strategy : {Strategy::automatic, Strategy::striped, Strategy::local_allgather,
                               Strategy::alpa_allgather, Strategy::global_allgather, Strategy::send_recv}) {
     if (strategy == Strategy::striped && question.method.nic == NicSharing::host) continue;
-    // Each task on its own: anything may come of it, at most as much as of send/recv.
+    // With a choice per task, any strategy is possible; send/recv makes the most transfers.
     const auto largest = strategy == Strategy::automatic ? Strategy::send_recv : strategy;
     if (question.resharding && too_large(*question.resharding, largest)) continue;
     Answer other = planned(question, strategy);
@@ -114,7 +114,7 @@ Answer chosen(const Question& question) {
 
 Answer answer(const Question& question) {
   Answer a = chosen(question);
-  // Reports show times in picoseconds, which end at 106 days.
+  // Reports use picoseconds, which overflow at 106 days.
   constexpr double kLongest = 100 * 86400.0;
   const double by_nic = double(a.plan.makespan) * double(question.method.element_bytes) / question.method.link.nic;
   if (!(std::max(a.seconds, by_nic) < kLongest))

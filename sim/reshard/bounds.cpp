@@ -10,8 +10,8 @@ namespace {
 
 using Mask = std::vector<std::uint64_t>;
 
-constexpr std::uint32_t kEverySubset = 10;  // senders up to which every set is looked at
-constexpr std::size_t kMostForUnions = 64;  // distinct sets up to which unions of two are
+constexpr std::uint32_t kEverySubset = 10;  // up to this many senders, every set is considered
+constexpr std::size_t kMostForUnions = 64;  // up to this many distinct sets, unions of two are considered
 constexpr std::size_t kMostForClique = 64;  // tasks: rows of the conflict matrix fit one word
 constexpr std::int64_t kCliqueNodes = 20'000;
 
@@ -32,8 +32,8 @@ std::int64_t size_of(const Mask& mask) {
 }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The heaviest set of tasks that pairwise share a receiver or their only sender; branch and bound within a node budget,
-// and whatever was found by then is still a bound.
+// The heaviest set of tasks that pairwise share a receiver or their only sender, by branch and bound within a node
+// budget; any set found is a valid bound.
 class Clique {
  public:
   explicit Clique(const Problem& problem) {
@@ -116,7 +116,7 @@ Bounds bounds(const Problem& problem, bool exact_effort) {
     b.task = std::max(b.task, task.work);
     for (const auto r : task.receivers) b.receiver = std::max(b.receiver, receives[r] += task.work);
   }
-  // Tasks with the same senders count together: how much work, and which sizes.
+  // Tasks with the same senders are grouped: total work, and sizes.
   std::vector<std::pair<Mask, std::vector<std::int64_t>>> groups;
   {
     std::vector<std::pair<Mask, std::int64_t>> each;
@@ -141,7 +141,7 @@ Bounds bounds(const Problem& problem, bool exact_effort) {
       if (exact_effort) works.insert(works.end(), groups[g].second.begin(), groups[g].second.end());
     }
     b.sender = std::max(b.sender, ceil_div(sum, size));
-    // Whole tasks only: a part of one may go to another sender.
+    // Only for whole tasks: part of a task may come from another sender.
     if (!exact_effort || problem.split || works.empty()) continue;
     const auto share = ceil_div(std::int64_t(works.size()), size);
     std::nth_element(works.begin(), works.begin() + (share - 1), works.end());

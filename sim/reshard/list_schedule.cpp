@@ -67,7 +67,7 @@ std::vector<Sending> ListScheduler::run(const std::vector<double>& priority, Ran
   for (auto& heap : parked_) heap.clear();
   pressure_ = demand_of_sender_;
   schedule_.assign(tasks.size(), {});
-  // At first every task waits at its first receiver, and every NIC has just fallen free.
+  // Initially every task waits at its first receiver, and all NICs are free.
   for (std::uint32_t t = 0; t < tasks.size(); t++)
     parked_[tasks[t].receivers.front()].push_back({priority[t], tasks[t].nearest.has_value(), t});
   std::vector<std::uint32_t> freed;
@@ -75,19 +75,19 @@ std::vector<Sending> ListScheduler::run(const std::vector<double>& priority, Ran
     std::make_heap(parked_[nic].begin(), parked_[nic].end());
     freed.push_back(nic);
   }
-  // NICs in use, by when they fall free.
+  // Busy NICs, by the time at which they become free.
   using Event = std::pair<std::int64_t, std::uint32_t>;
   std::vector<Event> events;
   std::size_t left = tasks.size();
   for (std::int64_t now = 0; left > 0;) {
-    // The highest priority parked at any free NIC; a task that cannot start moves on to a NIC that keeps it.
+    // Takes the highest priority parked at any free NIC; a task that cannot start is parked at a NIC that blocks it.
     while (!freed.empty()) {
       std::size_t pick = freed.size();
       for (std::size_t i = 0; i < freed.size();) {
         const auto nic = freed[i];
         if (free_at_[nic] > now || parked_[nic].empty()) {
           freed[i] = freed.back(), freed.pop_back();
-          if (pick == freed.size()) pick = i;  // the last one was moved here
+          if (pick == freed.size()) pick = i;  // the last one was moved to this index
           continue;
         }
         if (pick >= freed.size() || parked_[freed[pick]].front() < parked_[nic].front()) pick = i;
@@ -107,7 +107,7 @@ std::vector<Sending> ListScheduler::run(const std::vector<double>& priority, Ran
         events.emplace_back(-free_at_[sender], sender), std::push_heap(events.begin(), events.end());
         continue;
       }
-      // Until its busiest receiver is free nothing can come of it, nor until the first of its senders is.
+      // The task cannot start before its busiest receiver is free, nor before its first free sender.
       std::uint32_t keeper = task.receivers.front();
       for (const auto r : task.receivers)
         if (free_at_[r] > free_at_[keeper]) keeper = r;

@@ -1,5 +1,5 @@
-// List scheduling: whenever NICs fall free, the waiting task of highest priority whose sender and receivers are all
-// free starts. Nothing that could start waits, so gaps left by one task are filled by others.
+// List scheduling: whenever NICs become free, the waiting task of highest priority starts whose sender and receivers
+// are all free. No task waits if it could start, so gaps left by one task are filled by others.
 #pragma once
 #include <cstdint>
 #include <tuple>
@@ -14,24 +14,24 @@ class ListScheduler {
  public:
   explicit ListScheduler(const Problem& problem);
 
-  // Longest first, by rule; with `jitter` above 0 each priority is worth up to that much more, by lot. `rule` says what
-  // long means: 0 the task, 1 the task and all that its busiest receiver or only sender must do, 2 tasks with few
+  // Longest first; with `jitter` above 0, each priority is randomly increased by up to that share. `rule` defines
+  // length: 0 the task, 1 the task plus all work of its busiest receiver or only sender, 2 tasks with few
   // senders before others.
   std::vector<double> priorities(int rule, double jitter, Random& random) const;
 
-  // `like`: its senders are preferred where they are free. Without it the sender that others need least, judged with an
-  // error of up to a fifth when `lots` is given.
+  // Prefers the senders of `like` if they are free. Otherwise uses the sender in least demand by others, estimated with
+  // a random error of up to a fifth if `lots` is given.
   std::vector<Sending> run(const std::vector<double>& priority, Random* lots = nullptr,
                            const std::vector<Sending>* like = nullptr);
 
-  // NICs looked at so far, over all runs: about a nanosecond or two each. Searches end by it, so that they do the same
-  // on every machine.
+  // NICs examined so far, over all runs: about one or two nanoseconds each. Searches are limited by it, so that they do
+  // the same on every machine.
   std::int64_t effort() const { return effort_; }
 
  private:
   struct Waiting {
     double priority;
-    bool near;  // of equals those first that have a sender on their rail: others would take it from them
+    bool near;  // among equals, tasks with a sender on their rail come first, before others take it
     std::uint32_t task;
     bool operator<(const Waiting& other) const {
       return std::tuple(priority, near, other.task) < std::tuple(other.priority, other.near, task);
@@ -44,8 +44,8 @@ class ListScheduler {
 
   const Problem& problem_;
   std::vector<std::int64_t> demand_of_receiver_;
-  std::vector<double> demand_of_sender_;  // every task's work shared evenly between its candidates
-  // Of one run. Receivers are NICs 0.. and senders come after them.
+  std::vector<double> demand_of_sender_;  // the work of every task shared evenly among its possible senders
+  // State of one run. Receivers are NICs from 0, followed by senders.
   std::vector<std::int64_t> free_at_;
   std::vector<Heap> parked_;  // per NIC: tasks that cannot start before it is free
   std::vector<double> pressure_;

@@ -1,4 +1,4 @@
-// Every planner of the house by name.
+// All planners by name.
 #pragma once
 #include <functional>
 #include <string>
@@ -18,7 +18,7 @@ using Registry = PluginRegistry<Planner>;
 void register_planners(Registry& registry);  // generated from the file names of planners/
 const Registry& registry();
 
-// The planner's answer, checked, with its lower bound: the planner's own proof or `lower_bound`, whichever is higher.
+// The planner's plan, checked, with a lower bound: the planner's own proof or `lower_bound`, whichever is higher.
 Plan make_plan(const Planner& planner, const Problem& problem);
 
 }  // namespace rehearsal::reshard

@@ -15,7 +15,7 @@ class Router {
     auto order = answer_.plan.schedule;
     std::stable_sort(order.begin(), order.end(), [](const Sending& a, const Sending& b) { return a.start < b.start; });
     for (const auto& sending : order) transfer(answer_.transfers[sending.task], sender(sending));
-    // Rings turn together, step by step.
+    // All rings advance together, step by step.
     for (std::size_t step = 0; !rings_.empty(); ++step)
       std::erase_if(rings_, [&](Ring& ring) {
         if (step == ring.around.size()) return true;
@@ -26,14 +26,14 @@ class Router {
   }
 
  private:
-  // A part on its way around those that gather.
+  // A part that circulates among the gathering devices.
   struct Ring {
     Box box;
-    std::uint32_t at, after;  // who has it, and by which message
+    std::uint32_t at, after;  // its current holder, and the message that brought it
     std::vector<std::uint32_t> around;
   };
 
-  // The first device of the NIC that the planner chose.
+  // The first device behind the NIC chosen by the planner.
   std::uint32_t sender(const Sending& sending) const {
     const auto& task = answer_.numbered.problem.tasks[sending.task];
     for (std::size_t i = 0; i < task.replicas.size(); i++)
@@ -58,7 +58,7 @@ class Router {
     }
   }
 
-  // Along the longest side; shares differ by one element at most.
+  // Along the longest side; parts differ by one element at most.
   static Box nth_part(Box box, std::int64_t j, std::int64_t n) {
     const auto side = std::max_element(box.begin(), box.end(),
                                        [](const Interval& a, const Interval& b) { return a.length() < b.length(); });
@@ -96,7 +96,7 @@ class Router {
       }
   }
 
-  // After a chain: what each of its devices got goes to those beside it.
+  // After a chain: each of its devices sends its part to the devices that gather with it.
   void gather(const Transfer& t) {
     for (std::size_t i = 0; i < t.receiver_devices.size(); i++) {
       const auto first = t.gather_with.begin() + std::ptrdiff_t(i * t.gatherers);
@@ -120,7 +120,7 @@ class Router {
   const Answer& answer_;
   Chunks chunks_;
   std::vector<Carry> made_;
-  std::vector<std::uint32_t> arrived_;  // of the last chain: the last message to each of its devices
+  std::vector<std::uint32_t> arrived_;  // for the last chain: the last message to each of its devices
   std::vector<Ring> rings_;
 };
 

@@ -1,9 +1,9 @@
-// A plan as what it comes to on the wires: messages from device to device.
+// A plan as messages between devices.
 //
 // send-recv          one message
-// broadcast          a chain over the receiving devices, host after host, in chunks: a device hands on what it has
-//                    while the rest is on its way to it
-// all-gathers        a part to each device, then around a ring of those that gather
+// broadcast          a chain over the receiving devices, host by host, in chunks: a device forwards what has arrived
+//                    while it is still receiving the rest
+// all-gathers        a part to each device, then around a ring of the gathering devices
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,21 +13,21 @@
 
 namespace rehearsal::reshard {
 
-// One message. Those of a plan stand in an order in which each device can post its own one after the other, without
-// ever waiting for one that comes later.
+// One message. The messages of a plan are ordered so that each device can post its own in sequence without waiting for
+// a later one.
 struct Carry {
-  std::uint32_t from = 0, to = 0;  // `from`: a device of the source, or, relayed, of the destination
+  std::uint32_t from = 0, to = 0;  // `from`: a device of the source or, if relayed, of the destination
   bool relayed = false;
   Box box;                             // elements [first, first + count) of it, row-major
   std::int64_t first = 0, count = 0;   // elements
-  std::int64_t chunks = 1;             // of equal size that it stands for, one after the other
-  std::optional<std::uint32_t> after;  // of a relayed one: the number of the message that has brought it...
-  bool cut_through = false;            // ... or the first chunk of it: what arrives is handed on at once
+  std::int64_t chunks = 1;             // equal chunks, sent one after another, that it represents
+  std::optional<std::uint32_t> after;  // if relayed: the number of the message that delivered the data...
+  bool cut_through = false;            // ... or its first chunk: data is forwarded as it arrives
 };
 
-// Chunks::each: every chunk of a chain is a message, and none is sent before it is there. Chunks::three: the first one,
-// all between and the last one; what is between flows through, which takes as long: sum of the hops + (K - 1) x the
-// slowest (strategy.hpp), whichever hop that is.
+// Chunks::each: every chunk of a chain is a message, forwarded only after it has arrived. Chunks::three: the first
+// chunk, all between, and the last; the middle flows through, which takes the same time: sum of the hops + (K - 1) x
+// the slowest (strategy.hpp), whichever hop that is.
 enum class Chunks : std::uint8_t { each, three };
 std::vector<Carry> carries(const Answer& answer, Chunks chunks);
 

@@ -17,7 +17,7 @@ std::string token(const Split& split) {
   return text;
 }
 
-// Which part of a dimension a device holds.
+// The part of a dimension that a device holds.
 std::uint32_t part_of(const Split& split, const Mesh& mesh, std::uint32_t device) {
   const std::array<std::uint32_t, 2> at{mesh.row_of(device), device % mesh.columns}, size{mesh.rows, mesh.columns};
   std::uint32_t part = 0;

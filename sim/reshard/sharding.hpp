@@ -1,10 +1,11 @@
-// How a tensor lies on a mesh of devices.
+// The layout of a tensor on a mesh of devices.
 //
-// A mesh has `rows` hosts of `columns` GPUs; device id = row * columns + column. A sharding spec says for every
-// dimension of the tensor over which mesh axes it is split (axis 0 = rows, 1 = columns), such as S0RR or S01R. An axis
-// that no dimension names replicates: devices that differ in it alone hold the same box.
+// A mesh has `rows` hosts of `columns` GPUs; device id = row * columns + column. A sharding spec such as S0RR or S01R
+// gives, for every dimension of the tensor, the mesh axes over which it is split (axis 0 = rows, 1 = columns). An axis
+// that is not used replicates: devices that differ only along it hold the same box.
 //
-// A dimension of n elements in p parts: parts of ceil(n / p), the last ones shorter or empty (as DTensor and GSPMD do).
+// A dimension of n elements in p parts has parts of ceil(n / p), the last ones shorter or empty (as in DTensor and
+// GSPMD).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,7 +25,7 @@ struct Mesh {
 using Split = std::vector<std::uint8_t>;
 using ShardingSpec = std::vector<Split>;  // one entry per dimension
 
-// "S0RR" and the like; throws UserError that names the rule: tokens R S0 S1 S01 S10, no axis twice.
+// Parses "S0RR" and the like; throws UserError that names the violated rule: tokens R S0 S1 S01 S10, no axis twice.
 ShardingSpec parse_spec(std::string_view text);
 std::string to_text(const ShardingSpec& spec);
 
@@ -35,7 +36,7 @@ struct Interval {
 };
 using Box = std::vector<Interval>;
 std::int64_t elements(const Box& box);
-// Empty when they do not meet.
+// Empty if they do not overlap.
 Box intersection(const Box& a, const Box& b);
 
 // A box and the devices that hold it, ascending.
@@ -50,19 +51,19 @@ struct Layout {
   std::uint32_t parts(std::size_t dimension) const;
 };
 
-// The tiles of a tensor, row-major over the grid of parts. Tiles without elements (uneven shards) stay in the list, so
-// that the index of a tile is its place in the grid.
+// The tiles of a tensor, row-major over the grid of parts. Empty tiles (uneven shards) stay in the list, so
+// that a tile's index is its position in the grid.
 std::vector<Tile> tiles_of(const Layout& layout, const std::vector<std::int64_t>& shape);
 
-// Who holds what of a tensor, and where the holders stand: what is planned with, however the tiles came about. A device
-// may hold several.
+// The holders of each tile and their hosts: the planner's view of a tensor, however its tiles came about. A device
+// may hold several tiles.
 struct Side {
   std::vector<Tile> tiles;
-  std::vector<std::uint32_t> host;  // of each device; ascending from 0
-  std::vector<std::uint32_t> rail;  // of each device: its place on its host, where each has a NIC its place in the net
+  std::vector<std::uint32_t> host;  // by device; ascending from 0
+  std::vector<std::uint32_t> rail;  // by device: its position on its host; with a NIC per GPU also the NIC's rail
   std::uint32_t hosts() const { return host.empty() ? 0 : host.back() + 1; }
   std::uint32_t devices() const { return static_cast<std::uint32_t>(host.size()); }
 };
-Side side_of(const Layout& layout, const std::vector<std::int64_t>& shape);  // a row of the mesh is a host
+Side side_of(const Layout& layout, const std::vector<std::int64_t>& shape);  // a mesh row is a host
 
 }  // namespace rehearsal::reshard

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kEffort = 5'000'000, kAttempts = 200;  // of list schedules, per number of parts
 
-// Every task in `parts` parts as even as whole elements allow; `task_of` says whose a part is.
+// Cuts every task into `parts` parts, as evenly as whole elements allow; `task_of` maps parts to tasks.
 Problem cut(const Problem& problem, std::int64_t parts, std::vector<std::uint32_t>& task_of) {
   Problem pieces = problem;
   pieces.tasks.clear();
@@ -29,7 +29,7 @@ Problem cut(const Problem& problem, std::int64_t parts, std::vector<std::uint32_
   return pieces;
 }
 
-// Parts of a task that follow each other from the same sender are one sending.
+// Merges consecutive parts of a task from the same sender into one sending.
 std::vector<Sending> joined(std::vector<Sending> parts) {
   std::sort(parts.begin(), parts.end(),
             [](const Sending& a, const Sending& b) { return std::pair(a.task, a.start) < std::pair(b.task, b.start); });

@@ -52,7 +52,7 @@ double Chain::seconds(Receivers to) const {
 }
 
 Chain chain(double bytes, Receivers to, std::int64_t chunks, const Link& link) {
-  if (to.devices == 1) chunks = 1;  // a chain of one hop is a message
+  if (to.devices == 1) chunks = 1;  // a chain with a single hop is one message
   const double chunk = bytes / double(chunks);
   return {chunks, chunk / link.nic + link.latency, chunk / link.nvlink + link.latency};
 }
@@ -62,7 +62,7 @@ std::int64_t best_chunks(double bytes, Receivers to, std::int64_t most, const Li
   const double others = whole.seconds(to) - whole.slowest(to);
   if (to.devices == 1 || others <= 0) return 1;
   if (link.latency <= 0) return most;
-  // T is convex in K: the whole number on one side of the root or the other.
+  // T is convex in K: the best integer is next to the root.
   const auto root = std::clamp<std::int64_t>(std::int64_t(std::sqrt(others / link.latency)), 1, most);
   const auto next = std::min(root + 1, most);
   return chain(bytes, to, next, link).seconds(to) < chain(bytes, to, root, link).seconds(to) ? next : root;

@@ -8,7 +8,8 @@ namespace {
 
 Receivers receivers_of(const Transfer& t) { return {t.receiving_hosts, std::uint32_t(t.receiver_devices.size())}; }
 
-// From its start: how long the sender is held, when each host begins and how long it is held, when everything is there.
+// Relative to its start: how long the sender is busy, when and how long each host is busy, and when all data has
+// arrived.
 struct Footprint {
   double sending = 0, between_hosts = 0, receiving = 0, complete = 0;
 };
@@ -48,7 +49,7 @@ double plan_seconds(const std::vector<Transfer>& transfers, const Numbered& numb
   for (const auto& s : order) {
     const Transfer& t = transfers[s.task];
     const auto& nics = numbered.problem.tasks[s.task].receivers;
-    const double share = double(s.end - s.start) / double(t.work);  // of a task shared between senders
+    const double share = double(s.end - s.start) / double(t.work);  // for a task shared between senders
     const Footprint f = footprint(t, double(t.size) * double(method.element_bytes) * share, method);
     const std::size_t per_host = nics.size() / std::min<std::size_t>(nics.size(), t.receiving_hosts);
     const auto offset = [&](std::size_t i) { return double(i / per_host) * f.between_hosts; };

@@ -1,4 +1,4 @@
-// How long a plan takes with latency, chunks and NVLink, which planners leave out.
+// The time of a plan including latency, chunks and NVLink, which planners ignore.
 #pragma once
 #include <vector>
 
@@ -6,15 +6,15 @@
 
 namespace rehearsal::reshard {
 
-// Sendings in order of their planned start, each begun as soon as its NICs are free. A sender is held while it sends;
-// the NICs of a chain's later hosts are held later, by the hops before them, so that the next transfer can follow while
-// the chain drains. All-gathers by NVLink begin when the part has arrived and do not wait for each other.
+// Sendings in order of their planned start, each as soon as its NICs are free. A sender is busy while it sends;
+// the NICs of later hosts in a chain are busy later, by the preceding hops, so that the next transfer can start while
+// the chain drains. NVLink all-gathers start when the part has arrived and do not wait for each other.
 double plan_seconds(const std::vector<Transfer>& transfers, const Numbered& numbered,
                     const std::vector<Sending>& schedule, const Method& method);
 
-// The one number of chunks for all broadcasts that makes the plan shortest; looked for on a geometric grid and then
-// between its neighbours. At most what is best for a broadcast alone: a plan pays the latency of every chunk on its
-// senders, while its chains drain behind each other.
+// The common number of chunks of all broadcasts that minimises the plan's time; searched on a geometric grid and then
+// between neighbours. It is at most the optimum of a single broadcast: a plan pays the latency of every chunk at its
+// senders, while its chains drain one behind another.
 std::int64_t plan_chunks(const std::vector<Transfer>& transfers, const Numbered& numbered,
                          const std::vector<Sending>& schedule, const Method& method);
 

@@ -86,7 +86,7 @@ class Maker {
     return made_.emplace_back(std::move(t));
   }
 
-  // The order of the original: a receiving device gets all of its boxes before the next one does.
+  // The original's order: a receiving device gets all of its boxes before the next device does.
   void device_by_device(const std::vector<UnitTask>& units) {
     for (std::uint32_t first = 0, last = 0; first < units.size(); first = last) {
       while (last < units.size() && units[last].destination_tile == units[first].destination_tile) last++;
@@ -97,7 +97,7 @@ class Maker {
 
   void finer();
 
-  // Part j of n of a box, along the dimension with most elements; parts differ by one row at most.
+  // Part j of n of a box, along the dimension with the most elements; parts differ by one row at most.
   static Box part(const Box& whole, std::int64_t j, std::int64_t n) {
     const auto d = longest(whole);
     Box box = whole;
@@ -110,7 +110,7 @@ class Maker {
                        box.begin());
   }
 
-  // A part to each receiving device of a host, which gather the box; a host with one is sent it whole.
+  // One part to each receiving device of a host, which then gather the box; a host with a single one gets all of it.
   void within_hosts(std::uint32_t unit, const UnitTask& task) {
     std::vector<std::vector<std::uint32_t>> hosts;
     for (const auto d : task.receivers) {
@@ -133,7 +133,7 @@ class Maker {
       }
   }
 
-  // The box in as many parts as each host has receiving devices; part j goes along the devices j of all hosts.
+  // The box in as many parts as each host has receiving devices; part j is sent along the devices j of all hosts.
   void striped(std::uint32_t unit, const UnitTask& task) {
     const auto to = receivers_of(task.receivers);
     const std::uint32_t parts = to.devices / to.hosts;
@@ -159,7 +159,7 @@ class Maker {
     };
     const bool even = to.devices % to.hosts == 0 && to.devices > to.hosts;
     if (method_.nic == NicSharing::gpu && even) {
-      // B stripes, as many at a time as there are devices that hold the box, then the all-gather.
+      // B stripes, limited in parallel by the number of devices that hold the box, then the all-gather.
       const double stripes = to.per_host(), at_once = std::min(stripes, double(task.senders.size()));
       const Receivers rail{to.hosts, to.hosts};
       const double part = bytes / stripes;
@@ -179,7 +179,7 @@ class Maker {
   std::vector<Transfer> made_;
 };
 
-// Copies of a tile, when they all share a host; else 0.
+// The number of copies of a tile if all are on one host; otherwise 0.
 std::uint32_t copies_on_a_host(const Side& side) {
   std::size_t copies = 0;
   for (const auto& tile : side.tiles) {
@@ -192,8 +192,8 @@ std::uint32_t copies_on_a_host(const Side& side) {
   return std::uint32_t(copies);
 }
 
-// Into how many parts the rule cuts a tile along each dimension: all of them, so that of uneven shards every length
-// divides.
+// The number of parts into which the rule cuts a tile along each dimension; must divide every length of uneven
+// shards.
 std::vector<std::int64_t> rule_cuts(const Side& destination) {
   std::int64_t left = std::max<std::uint32_t>(1, copies_on_a_host(destination));
   std::vector<std::int64_t> cuts;
@@ -218,7 +218,7 @@ void Maker::finer() {
   for (std::uint32_t i = 0; i < destination_.tiles.size(); i++) {
     const Tile& whole = destination_.tiles[i];
     if (elements(whole.box) == 0) continue;
-    const std::size_t copies = whole.devices.size() / parts;  // left over: each gets the part in full
+    const std::size_t copies = whole.devices.size() / parts;  // left over: each gets the whole part
     for (std::size_t part = 0; part < parts; part++) {
       Fine next{{whole.box, {}}, i};
       std::size_t rest = part;
@@ -232,7 +232,7 @@ void Maker::finer() {
       fine.push_back(std::move(next));
     }
   }
-  // Row-major over the finer grid, which mixes the parts of different tiles.
+  // Row-major over the finer grid, which interleaves the parts of different tiles.
   std::stable_sort(fine.begin(), fine.end(), [](const Fine& a, const Fine& b) {
     return std::lexicographical_compare(a.tile.box.begin(), a.tile.box.end(), b.tile.box.begin(), b.tile.box.end(),
                                         [](const Interval& x, const Interval& y) { return x.low < y.low; });
@@ -246,7 +246,7 @@ void Maker::finer() {
     t.strategy = Strategy::alpa_allgather;
     t.gathered = elements(whole.box);
     t.gatherers = std::uint32_t(parts);
-    // Of every part the same copy.
+    // The same copy of every part.
     const std::size_t copies = whole.devices.size() / parts;
     const auto at = std::find(whole.devices.begin(), whole.devices.end(), t.receiver_devices.front());
     for (auto i = std::size_t(at - whole.devices.begin()) % copies; i < whole.devices.size(); i += copies)
@@ -293,8 +293,8 @@ Numbered number(const std::vector<Transfer>& transfers) {
     for (const auto id : t.senders) task.senders.push_back(index(numbered.sender_nics, id));
     for (const auto id : t.receivers) task.receivers.push_back(index(numbered.receiver_nics, id));
     if (t.same_rail) task.nearest = index(numbered.sender_nics, *t.same_rail);
-    // Devices are ascending and so are their NICs: `senders` without repetition. Device i of k NICs with equally many
-    // devices each, or one device per NIC.
+    // Devices are ascending and so are their NICs: `senders` without repetition. Device i of k NICs with equal numbers
+    // of devices, or one device per NIC.
     const std::size_t per_nic = t.sender_devices.size() / t.senders.size();
     for (std::size_t i = 0; i < t.sender_devices.size(); i++)
       task.replicas.push_back({index(devices, t.sender_devices[i]), task.senders[i / per_nic]});

@@ -1,16 +1,16 @@
-// What must move: for every destination tile and every source tile that meets it, their intersection.
+// The data to be moved: the intersections of every destination tile with the source tiles that overlap it.
 #pragma once
 #include "reshard/sharding.hpp"
 
 namespace rehearsal::reshard {
 
-// One tensor from one mesh to another; the meshes share no device. Each numbers its devices from 0.
+// One tensor moved between meshes without common devices. Each mesh numbers its devices from 0.
 struct Resharding {
   Layout source, destination;
   std::vector<std::int64_t> shape;
 };
 
-// Any of `senders` holds the box, all of `receivers` need it (device ids of their meshes, ascending).
+// Any of `senders` holds the box; all of `receivers` need it (device ids within their meshes, ascending).
 struct UnitTask {
   std::uint32_t destination_tile = 0;
   Box box;
@@ -18,8 +18,8 @@ struct UnitTask {
   std::vector<std::uint32_t> senders, receivers;
 };
 
-// Natural order: destination tiles as listed, for each the source tiles as listed (of a grid: row-major). The boxes of
-// one destination tile are disjoint and make it up.
+// Natural order: by destination tile, then by source tile, as listed (in a grid: row-major). The boxes of
+// a destination tile are disjoint and cover it.
 std::vector<UnitTask> unit_tasks(const std::vector<Tile>& source, const std::vector<Tile>& destination);
 std::vector<UnitTask> unit_tasks(const Resharding& problem);
 

@@ -1,4 +1,4 @@
-// Files that ask where experts stand (contract, section 7; scenarios/balance/README.md).
+// Files that ask how experts are placed on GPUs (contract, section 7; scenarios/balance/README.md).
 #pragma once
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ struct Context;
 struct Node;
 
 balance::Question read_balance(Context& context, const std::string& path, const Node& root);
-// Whether a file without `version` is such a question.
+// Whether a file without `version` asks for an expert placement.
 bool is_balance(const Node& root);
 
 // Reads one file; `sets` are KEY=VALUE. Throws UserError with every error of the file at once.

@@ -1,4 +1,4 @@
-// Which framework a scenario runs on, and which others it may mean.
+// Chooses the framework of a scenario, and lists the others that it may mean.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kFrameworks = "configs/default_frameworks.yaml";
 
-// What the choice goes by.
+// The properties of a scenario that the choice depends on.
 struct AskedOfFramework {
   std::string attention;
   std::int64_t zero = 0;
@@ -29,7 +29,7 @@ std::vector<std::string> scalars_of(const Node* list) {
   return all;
 }
 
-// Every entry is read, so that a mistake in one is seen whatever is asked; the first that fits counts.
+// Every entry is read, so that a mistake in any of them is always reported; the first entry that matches decides.
 UsualFrameworks usual_frameworks(Context& context, const AskedOfFramework& around) {
   UsualFrameworks chosen;
   const Node* root = context.documents.read_file(context.home + "/" + kFrameworks);
@@ -52,9 +52,9 @@ UsualFrameworks usual_frameworks(Context& context, const AskedOfFramework& aroun
   return chosen;
 }
 
-// `given` may change a few keys of it.
+// `given` may override a few of its keys.
 std::optional<models::Framework> named_framework(Context& context, const std::string& name, const Node* given,
-                                               const Node& root) {
+                                                 const Node& root) {
   Node* text = context.documents.make(Node::Kind::scalar, given ? *given : root);
   text->text = name;
   if (!given) return load_framework(context, *text);
@@ -66,7 +66,7 @@ std::optional<models::Framework> named_framework(Context& context, const std::st
   return load_framework(context, *changed);
 }
 
-// What the training says of a framework wins over its profile.
+// Settings of `training` override the framework profile.
 void overrule(models::Framework& framework, const TrainingChoice& training, const Node* given) {
   if (training.overlap_gradients)
     framework.gradient_overlap =
@@ -93,7 +93,7 @@ void check_scaling(Context& context, const models::Training& training, const mod
   const bool known = framework.fp8_scaling == Fp8Scaling::tensorwise ||
                      (framework.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
                       : framework.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
-                                                                      : gpu.fp8_mx_speedup) > 0;
+                                                                       : gpu.fp8_mx_speedup) > 0;
   if (training.precision == Precision::fp8 && !known)
     context.problems.error(
         place, fmt::format("GPU '{}' has no rate for the scales that 'framework.fp8_scaling' asks for", gpu.name));
@@ -102,10 +102,10 @@ void check_scaling(Context& context, const models::Training& training, const mod
 }  // namespace
 
 FrameworkChoice choose_framework(Context& context, const Node* given, const Node& root, const TrainingChoice& training,
-                               const Node* training_node, const ParallelismChoice& parallelism,
-                               const std::optional<ClusterChoice>& cluster) {
+                                 const Node* training_node, const ParallelismChoice& parallelism,
+                                 const std::optional<ClusterChoice>& cluster) {
   FrameworkChoice choice;
-  // A mapping may change a few keys of what nobody named; one with a name of its own is whole.
+  // A mapping may override a few keys of the default framework; a mapping with a name of its own is complete.
   choice.named = given && (given->kind != Node::Kind::map || given->find("use") || given->find("name"));
   UsualFrameworks usual;
   if (choice.named) {
@@ -132,9 +132,9 @@ FrameworkChoice choose_framework(Context& context, const Node* given, const Node
     return gradient_precision(framework, training, training_node);
   };
   choice.gradient_precision = settle(context, *choice.framework);
-  if (choice.framework->native_kernels) return choice;  // nothing else runs on such a machine
+  if (choice.framework->native_kernels) return choice;  // no other framework runs on such a machine
   for (std::size_t i = 1; i < usual.names.size(); ++i) {
-    Context apart(context.files);  // what is wrong with another framework is no mistake of the file
+    Context apart(context.files);  // errors in another framework are not errors of the file
     auto other = named_framework(apart, usual.names[i], given, root);
     if (!other) continue;
     const auto precision = settle(apart, *other);

@@ -1,4 +1,4 @@
-// A cluster by itself, for questions that need no scenario.
+// A cluster on its own, for commands that need no scenario.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,17 +12,17 @@ namespace rehearsal::scenario {
 struct NamedCluster {
   cluster::ClusterSpec spec;
   collective::SizeCurves curves;  // measured inside a node; may be empty
-  bool sized = false;             // `nodes` or `gpus` was given; else spec.nodes means nothing
+  bool sized = false;             // `nodes` or `gpus` was given; otherwise spec.nodes is meaningless
   std::vector<std::string> warnings;
 };
 
-// `name` of configs/clusters, as a scenario's key `cluster` takes it; `sets` = KEY=VALUE of its keys.
-// Throws UserError with everything that is wrong.
+// `name`: in configs/clusters, or whatever else the scenario key `cluster` takes; `sets`: KEY=VALUE of its keys.
+// Throws UserError with all errors at once.
 NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets = {},
                                 const Files& files = disk());
 
-// Of configs/interconnects and configs/libraries. Throw UserError.
+// By name in configs/interconnects; all of configs/libraries. Both throw UserError.
 cluster::Interconnect named_interconnect(const std::string& name, const Files& files = disk());
-std::vector<cluster::Library> named_libraries(const Files& files = disk());  // all, by name
+std::vector<cluster::Library> named_libraries(const Files& files = disk());  // sorted by name
 
 }  // namespace rehearsal::scenario

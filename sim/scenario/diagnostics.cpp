@@ -39,7 +39,7 @@ std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   const bool cut = text.size() > kLongest;
   auto shown = text.substr(0, kLongest);
-  // Never end within a UTF-8 sequence: drop its bytes (10xxxxxx) and its head.
+  // Never end within a UTF-8 sequence: drop its continuation bytes (10xxxxxx) and its lead byte.
   if (cut) {
     while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80) shown.remove_suffix(1);
     if (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0x80)) shown.remove_suffix(1);

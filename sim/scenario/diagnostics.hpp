@@ -1,4 +1,4 @@
-// Everything that is wrong with a scenario and the files it names, gathered before anything is thrown.
+// Collects all errors of a scenario and of the files it names before anything is thrown.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace rehearsal::scenario {
 
-// A text in which control characters are escaped, so that a file cannot write to the terminal through a message.
+// The text with control characters escaped, so that a file cannot write to the terminal through a message.
 std::string printable(std::string_view text);
-// What a user wrote, for a message: 'text', printable and cut off where it is long.
+// A user's text for a message: 'text', printable, cut off when it is long.
 std::string in_quotes(std::string_view text);
 
 class Diagnostics {
@@ -19,10 +19,10 @@ class Diagnostics {
   void warn(Location where, std::string_view message) { warnings_.push_back({std::move(where), printable(message)}); }
 
   std::size_t count() const { return errors_.size(); }
-  // Nobody reads a hundred errors: beyond this many, only their number is told.
+  // A hundred errors are not read: beyond this many, only their number is reported.
   bool crowded() const { return errors_.size() >= 50; }
 
-  // Errors in order of file (as first met), line and column; at most fifty, and a last one that counts the rest.
+  // Errors sorted by file (by first appearance), line and column; at most fifty, then one that counts the rest.
   std::vector<Diagnostic> errors() const;
   std::vector<Diagnostic> warnings() const { return warnings_; }
   void throw_if_any() const {

@@ -1,7 +1,7 @@
-// What a scenario means, in one canonical text, and its SHA-256. Two files with the same digest ask the same question:
-// spelling, order of keys, defaults written out or not, names and citations do not count; every field that can move an
-// answer does (scenario/fields.hpp). A value that the struct itself begins with is not named, so that digests which
-// people keep outlive the fields that come later; for the same reason keys and values go by their first names.
+// The canonical text of a scenario, and its SHA-256. Two files with the same digest ask the same question: spelling,
+// order of keys, defaults written out or not, names and citations do not count; every field that can change a result
+// does (scenario/fields.hpp). A value equal to the struct's default is omitted, so that stored digests stay valid when
+// fields are added; for the same reason keys and values are written under their first names.
 #include <fmt/format.h>
 
 #include "base/sha256.hpp"

@@ -21,9 +21,9 @@
 namespace rehearsal::scenario {
 namespace {
 
-struct Stop {};  // thrown through the parser once there is nothing more to learn from a document
+struct Stop {};  // thrown through the parser when the rest of a document cannot be interpreted
 
-// What yaml-cpp says, said for people who do not know its parser.
+// Rewords a message of yaml-cpp for readers who do not know its parser.
 std::string in_words(const std::string& message) {
   struct Word {
     std::string_view theirs, ours;
@@ -73,7 +73,7 @@ Node* Documents::make(Node::Kind kind, const Node& place) {
   return &node;
 }
 
-// Turns events into nodes. Throws Stop after reporting what makes the rest of the document meaningless.
+// Turns events into nodes. Throws Stop after reporting an error that makes the rest of the document meaningless.
 class TreeBuilder : public YAML::EventHandler {
  public:
   // `origin` must outlive the nodes.
@@ -83,7 +83,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   const Node* root() const { return root_; }
   bool finished() const { return finished_; }
-  // A sentence for all that has another name today.
+  // One sentence that lists every key and value with an old name.
   std::vector<Diagnostic> renamed() const {
     if (renamed_.empty()) return {};
     return {{first_renamed_, fmt::format("{}; the old name{} read for good", fmt::join(renamed_, ", "),
@@ -137,10 +137,10 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     Node* node;
     YAML::anchor_t anchor;
-    const Node* key = nullptr;  // of the entry under way
+    const Node* key = nullptr;  // of the entry being read
   };
 
-  // The key below which the innermost of `depth` open collections stands; entries of lists stand below the list's.
+  // The key of the innermost of `depth` open collections; entries of a list take the list's key.
   std::string_view above(std::size_t depth) const {
     for (; depth > 1; --depth)
       if (const Node* key = open_[depth - 2].key) return key->text;
@@ -153,7 +153,8 @@ class TreeBuilder : public YAML::EventHandler {
     if (is_key) {
       today = key_of_today(above(depth), text);
     } else {
-      const std::string_view key = depth > 0 && open_.back().key ? std::string_view(open_.back().key->text) : above(depth);
+      const std::string_view key =
+          depth > 0 && open_.back().key ? std::string_view(open_.back().key->text) : above(depth);
       today = value_of_today(key == "use" ? above(depth) : key, text);
     }
     if (today == text) return text;
@@ -175,7 +176,7 @@ class TreeBuilder : public YAML::EventHandler {
     Node& node = nodes_.emplace_back();
     node.kind = kind, node.origin = &origin_;
     node.line = mark.line + 1, node.column = mark.column + 1;
-    // A block below `key:` begins on a line of its own; errors about the whole belong to the key.
+    // A block below `key:` begins on a line of its own; errors about the whole block are reported at the key.
     if (block && !open_.empty() && open_.back().key)
       node.line = open_.back().key->line, node.column = open_.back().key->column;
     if (anchor >= anchors_.size() && anchor != YAML::NullAnchor) anchors_.resize(anchor + 1, nullptr);
@@ -205,7 +206,7 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     Open& parent = open_.back();
-    // Sizes saturate long before they overflow: each is at most kMostNodes when it is added.
+    // The size cannot overflow: each child's is at most kMostNodes when it is added.
     parent.node->size += node->size;
     if (parent.node->size > Documents::kMostNodes)
       fail(where, fmt::format("aliases expand to more than {} values", Documents::kMostNodes));
@@ -230,7 +231,7 @@ class TreeBuilder : public YAML::EventHandler {
                                                       in_quotes(keys[i]->text), keys[i - 1]->line));
   }
 
-  // yaml-cpp 0.7 takes the end of the file for the end of an open quote.
+  // yaml-cpp 0.7 accepts the end of the file as the end of an open quote.
   void check_closing_quote(const YAML::Mark& mark) {
     auto i = static_cast<std::size_t>(std::max(mark.pos, 0));
     if (i >= text_.size() || (text_[i] != '"' && text_[i] != '\'')) return;  // a block scalar, or after a tag
@@ -255,7 +256,7 @@ class TreeBuilder : public YAML::EventHandler {
   Location first_renamed_;
   const Node* root_ = nullptr;
   std::vector<Open> open_;
-  std::vector<const Node*> anchors_;  // by number; nullptr while its node is not complete
+  std::vector<const Node*> anchors_;  // by number; nullptr until the node is complete
   std::size_t made_ = 0;
   bool finished_ = false;
 };
@@ -302,7 +303,7 @@ struct DocumentTree {
 
 namespace {
 
-// By name: what was read without an error.
+// Cache of files that were read without an error, by name.
 class ReadBefore {
  public:
   std::shared_ptr<const DocumentTree> find(const std::string& origin, const std::string& text) {
@@ -314,7 +315,7 @@ class ReadBefore {
     constexpr std::size_t kMostTrees = 512, kLargestKept = 256 << 10;
     if (tree->text.size() > kLargestKept) return;
     const std::scoped_lock lock(mutex_);
-    if (trees_.size() >= kMostTrees) trees_.clear();  // whoever uses one holds it
+    if (trees_.size() >= kMostTrees) trees_.clear();  // a tree in use is kept alive by its user
     trees_[tree->origin] = tree;
   }
 

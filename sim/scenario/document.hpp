@@ -2,8 +2,8 @@
 // its events: duplicate keys, a second document, cycles and alias bombs are seen here, which its own tree lets pass.
 //
 // Nodes are immutable once built and live as long as the Documents that made or read them; aliases share nodes. Depth
-// is at most kDeepest, so walking a tree may recurse. Keys have the names of today (renamed.hpp). A file that was read without an error is parsed once in a
-// process, as long as its text stays the same: thousands of scenarios share the files of configs/.
+// is at most kDeepest, so walking a tree may recurse. Keys have their current names (renamed.hpp). A file without
+// errors is parsed once per process while its text stays the same: thousands of scenarios share the files of configs/.
 #pragma once
 #include <deque>
 #include <memory>
@@ -26,21 +26,21 @@ struct Node {
   enum class Kind : std::uint8_t { null, scalar, sequence, map };
   Kind kind = Kind::null;
   bool quoted = false;                  // "8" is a text, 8 a number
-  int line = 0, column = 0;             // from 1; a block map or sequence and a null stand where their key stands
+  int line = 0, column = 0;             // from 1; a block map, a block sequence and a null take the place of their key
   const std::string* origin = nullptr;  // the file, or "--set KEY=VALUE" (line 0)
   std::string text;                     // scalar
   std::vector<const Node*> items;       // sequence
   std::vector<Entry> entries;           // map, in file order
-  std::size_t size = 1;                 // nodes below and itself, shared ones counted as often as they are reached
+  std::size_t size = 1;                 // this node and all below; shared nodes count once per path to them
 
   const Node* find(std::string_view key) const;  // value of a map's key, or nullptr
   Location where() const { return {*origin, line, column}; }
 };
 
-// A node as one line of YAML, which reads as the same.
+// A node as one line of YAML that reads back as the same node.
 std::string flow_text(const Node& node);
 
-// A file as it was read.
+// A file after parsing.
 struct DocumentTree;
 
 class Documents {
@@ -53,27 +53,27 @@ class Documents {
   Documents(const Documents&) = delete;
   Documents& operator=(const Documents&) = delete;
 
-  // Reads one document. nullptr when there is none to speak of (unreadable, empty, not YAML): then at least one error
-  // was reported. Errors that leave a tree behind (duplicate keys, a second document) are reported beside it.
+  // Reads one document. Returns nullptr, after reporting at least one error, when there is no usable one (unreadable,
+  // empty, not YAML). Errors that still leave a tree (duplicate keys, a second document) are reported beside it.
   const Node* read_file(const std::string& path);
-  // `above`: the key that the text is the value of, where it is no whole file.
+  // `above`: the key whose value the text is, if it is not a whole file.
   const Node* read_text(std::string_view text, const std::string& origin, std::string_view above = "");
 
-  // `assignment` = "batch.micro=2": a tree like `root` with that value; missing maps are made, list entries go by
-  // number, and a name that stands for a mapping becomes one (`schedule: 1f1b` -> `schedule: {name: 1f1b}`).
+  // `assignment` = "batch.micro=2": a copy of `root` with that value. Missing maps are created, list entries are
+  // addressed by index, and a name short for a mapping is expanded (`schedule: 1f1b` -> `schedule: {name: 1f1b}`).
   const Node* set(const Node* root, const std::string& assignment);
-  // One after the other. `root` may be null, as where a file could not be read; so is the result.
+  // Applies them in order. `root` may be null (the file could not be read); then the result is null too.
   const Node* set(const Node* root, const std::vector<std::string>& assignments);
 
   // `over` laid on `base`: maps are merged key by key, everything else is replaced.
   const Node* overlay(const Node* base, const Node* over);
 
-  Node* make(Node::Kind kind, const Node& place);  // an empty node at the place of another
+  Node* make(Node::Kind kind, const Node& place);  // an empty node with the location of another
 
  private:
   struct Parsed {
     const Node* root = nullptr;
-    std::vector<Diagnostic> renamed = {};  // one or none: what is called otherwise today (renamed.hpp)
+    std::vector<Diagnostic> renamed = {};  // at most one: keys and values with old names (renamed.hpp)
   };
   Parsed parse(std::string_view text, const std::string& origin, std::deque<Node>& nodes, std::string_view above);
   const Node* cited_one_by_one(const Node& all);
@@ -86,7 +86,7 @@ class Documents {
   std::vector<std::shared_ptr<const DocumentTree>> trees_;
 };
 
-// What messages call the place of a value that --set gave.
+// What messages give as the location of a value from --set.
 std::string set_origin(const std::string& assignment);
 
 // A file that is checked to be UTF-8 text of at most `limit` bytes. Throws UserError.

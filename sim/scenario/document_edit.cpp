@@ -1,5 +1,5 @@
-// Changing a tree: --set, and one mapping laid over another. Nodes may be shared by aliases, so a change copies the
-// nodes on its way and leaves the old tree as it was.
+// Editing a tree: --set, and laying one mapping over another. Aliases may share nodes, so an edit copies the nodes
+// along its path and leaves the old tree unchanged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ bool cites_all(const Node& node) {
   return value && value->kind == Node::Kind::map;
 }
 
-// Keys whose plain name is short for a mapping with that name under another key.
+// Keys whose plain name is short for a mapping that holds the name under another key.
 struct Shorthand {
   std::string_view key, inner;
 };
@@ -28,7 +28,7 @@ constexpr std::array kShorthands{Shorthand{"schedule", "name"},   Shorthand{"clu
                                  Shorthand{"recompute", "mode"},  Shorthand{"gpu", "use"},
                                  Shorthand{"collectives", "use"}, Shorthand{"interconnect", "use"}};
 
-// The key that a value at the end of a path stands below.
+// The key above the value at the end of a path.
 std::string above_value(std::string_view path) {
   if (path.ends_with(".use")) path.remove_suffix(4);
   return std::string(path.substr(path.rfind('.') + 1));
@@ -85,7 +85,7 @@ const Node* Documents::set(const Node* root, const std::string& assignment) {
     return changed ? changed : root;
   };
   Diagnostics inner;
-  Documents reader(inner, files_);  // only to learn whether the value is YAML; errors get the option's name, not a line
+  Documents reader(inner, files_);  // only checks that the value is YAML; errors name the option, not a line
   if (value_text.find_first_not_of(" \t\n") == std::string::npos) return complain("has no value after '='");
   if (const auto first = value_text.find_first_not_of(" "), last = value_text.find_last_not_of(" ");
       value_text.substr(first, last - first + 1) == "null") {
@@ -148,7 +148,7 @@ const Node* Documents::assign(const Node* node, std::string_view key, std::strin
   return copy;
 }
 
-// The same numbers, each with the source, so that one of them can be replaced.
+// The same numbers with the source repeated at each, so that a single one can be replaced.
 const Node* Documents::cited_one_by_one(const Node& all) {
   Node* numbers = make(Node::Kind::map, all);
   for (const auto& e : all.find("value")->entries) {
@@ -161,7 +161,7 @@ const Node* Documents::cited_one_by_one(const Node& all) {
 }
 
 const Node* Documents::overlay(const Node* base, const Node* over) {
-  // A number with its source ({value, source}) is replaced as a whole: the source belonged to the old number.
+  // A cited number ({value, source}) is replaced as a whole: the source belonged to the old number.
   if (base->kind != Node::Kind::map || over->kind != Node::Kind::map || over->find("value")) return over;
   if (cites_all(*base)) base = cited_one_by_one(*base);
   Node* merged = make(Node::Kind::map, *over);
@@ -173,9 +173,9 @@ const Node* Documents::overlay(const Node* base, const Node* over) {
       merged->entries.push_back(e);
       continue;
     }
-    // `gpu: a100` below, `gpu: {memory: 40GB}` above: that GPU with another memory.
+    // `gpu: a100` below, `gpu: {memory: 40GB}` above: an A100 with another memory size.
     const Node* value = overlay(old->value, e.value);
-    // Not so an interconnect of another kind, which has the constants of that.
+    // An interconnect of another kind is the exception: it takes the constants of its own kind.
     const auto& part = e.key->text;
     const bool replaces = part == "gpu" || part == "collectives" ||
                           (part == "interconnect" && !(value->kind == Node::Kind::map && value->find("kind")));

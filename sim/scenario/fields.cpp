@@ -102,11 +102,11 @@ const Description& cost_fields() {
 
 const Description& gpu_choice_fields() {
   using G = GpuChoice;
-  static const Description all =
-      describe<G>({}, nested<&G::gpu>("", cluster::gpu_fields()),
-                  field<&G::flash_framework>("framework", name_of("framework profile"),
-                                            {[](const G&) -> std::string { return ""; }, "by configs/default_frameworks.yaml"},
-                                            "where a scenario with flash attention names none"));
+  static const Description all = describe<G>(
+      {}, nested<&G::gpu>("", cluster::gpu_fields()),
+      field<&G::flash_framework>("framework", name_of("framework profile"),
+                                 {[](const G&) -> std::string { return ""; }, "by configs/default_frameworks.yaml"},
+                                 "where a scenario with flash attention names none"));
   return all;
 }
 

@@ -1,5 +1,5 @@
-// What users may say in a scenario, part by part: the structs of this room, and with them those of all others
-// (base/fields.hpp). `scenario_fields` is the whole: what a digest must hold, and what a test can move.
+// The fields that users can set in a scenario, part by part: the structs of this folder and, through them, of all
+// others (base/fields.hpp). `scenario_fields` is the whole: what a digest must cover and what a test can vary.
 #pragma once
 #include "base/fields.hpp"
 #include "scenario/scenario.hpp"

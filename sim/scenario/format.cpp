@@ -45,7 +45,7 @@ Key& extra(Key& to, const char* path, std::vector<Form> forms, const char* help)
   return key;
 }
 
-// A part that may be named, inline, or a named one with some keys replaced.
+// A part that is a name, an inline mapping, or a named file with some keys replaced.
 Key& library(Key& to, const char* path, const char* what, const char* help) {
   Key& key = extra(to, path, {fields::name_of(what)}, help);
   key.mapping = key.library = true;
@@ -54,13 +54,13 @@ Key& library(Key& to, const char* path, const char* what, const char* help) {
   return key;
 }
 
-// An inline interconnect without a constant has that of its kind.
+// Constants missing from an inline interconnect default to those of its kind.
 void constants_of_kind(Key& links) {
   for (Key& key : links.below)
     if (key.required && key.name != "kind") key.required = false, key.said = "of its `kind`";
 }
 
-// What `rehearse plan` may choose from; all keys are optional.
+// The choices open to `rehearse plan`; all keys are optional.
 void add_plan_keys(Key& plan) {
   plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` takes no notice of it";
   Form automatic{Form::Kind::choice};

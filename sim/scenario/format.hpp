@@ -1,6 +1,5 @@
-// The file format as a tree of keys: what the descriptions of all structs say (scenario/fields.hpp), under the keys
-// that hold them in a file, and the few keys that belong to files alone. What the schema and the table of keys are made
-// of.
+// The file format as a tree of keys: the field descriptions of all structs (scenario/fields.hpp) under their keys in a
+// file, plus the few keys that exist only in files. The schema and the table of keys are generated from it.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,17 +11,17 @@
 namespace rehearsal::scenario {
 
 struct Key {
-  std::string name, path;           // "micro", "batch.micro"; of the whole file both are empty
-  std::vector<fields::Form> forms;  // that its value may take besides a mapping
+  std::string name, path;           // "micro", "batch.micro"; both empty for the whole file
+  std::vector<fields::Form> forms;  // of its value, other than a mapping
   std::string help;
-  fields::Value usual;  // the default, where it is one value,
-  std::string said;     // or in words
+  fields::Value usual;  // the default as a value,
+  std::string said;     // or described in words
   bool required = false, null = false;
-  bool cited = false;                     // may be written {value, source, assumed}
-  bool mapping = false, library = false;  // holds keys; may name a file instead, or lie on one (`use`)
+  bool cited = false;                     // may be written as {value, source, assumed}
+  bool mapping = false, library = false;  // has keys below; may name a file instead, or override keys of one (`use`)
   std::vector<Key> below;
 
-  // The key at a dotted path below this one; it and the mappings on the way are made where they are missing.
+  // The key at a dotted path below this one; missing keys along the path are created.
   Key& at(std::string_view path);
   const Key* find(std::string_view name) const;
 };
@@ -30,7 +29,7 @@ struct Key {
 // The whole file.
 const Key& format();
 
-// What a name may be: `what` of its form, such as "schedule" or "GPU".
+// The valid names for `what`, such as "schedule" or "GPU".
 std::vector<std::string> names_of(const Files& files, const std::string& what);
 
 }  // namespace rehearsal::scenario

@@ -1,4 +1,4 @@
-// What was measured of a GPU as YAML: what load_gpu_times.cpp reads back.
+// Writes the measured times of a GPU as YAML, which load_gpu_times.cpp reads back.
 #include <fmt/format.h>
 
 #include "cost/measured_gpu.hpp"
@@ -15,7 +15,7 @@ std::string error_text(const cost::FitErrors& e, const std::string& indent) {
                      one(e.held_out));
 }
 
-// Both lists of samples; `shape` writes what goes before the times.
+// Both lists of samples; `shape` writes the columns before the times.
 template <class Samples, class Shape>
 std::string samples_text(const Samples& samples, const std::string& indent, Shape&& shape) {
   std::string out;

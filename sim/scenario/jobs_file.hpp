@@ -16,7 +16,7 @@ struct Jobs {
   std::string name, file;
   cluster::ClusterSpec cluster;
   struct Job {
-    Scenario scenario;  // on a cluster of its own nodes
+    Scenario scenario;  // its cluster has only this job's nodes
     std::string nodes;  // as given: "0-15"
     std::vector<std::uint32_t> on;
   };
@@ -27,9 +27,9 @@ struct Jobs {
 bool is_jobs(const Node& root);
 Jobs read_jobs(Context& context, const std::string& path, const Node& root);
 
-// Throws UserError with every error of the file, and of the scenarios that it names, at once.
+// Throws UserError with all errors of the file and of the scenarios that it names.
 Jobs load_jobs(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
-// Either kind of file, read once; throws as the loader of its kind does.
+// Reads a scenario or a jobs file; throws as the loader of its kind does.
 std::variant<Scenario, Jobs> load_either(const std::string& path, const std::vector<std::string>& sets = {},
                                          const Files& files = disk());
 

@@ -1,4 +1,4 @@
-// What configs/ and models/zoo/ hold, for `rehearse list`.
+// Lists the contents of configs/ and models/zoo/ for `rehearse list`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +10,10 @@ namespace rehearsal::scenario {
 namespace {
 
 std::string folder_of(const std::string& kind) {
-  const std::vector<std::pair<std::string, std::string>> folders = {{"models", "models/zoo"},
-                                                                    {"clusters", "configs/clusters"},
-                                                                    {"gpus", "configs/gpus"},
-                                                                    {"interconnects", "configs/interconnects"},
-                                                                    {"libraries", "configs/libraries"},
-                                                                    {"frameworks", "configs/frameworks"}};
+  const std::vector<std::pair<std::string, std::string>> folders = {
+      {"models", "models/zoo"},           {"clusters", "configs/clusters"},
+      {"gpus", "configs/gpus"},           {"interconnects", "configs/interconnects"},
+      {"libraries", "configs/libraries"}, {"frameworks", "configs/frameworks"}};
   std::vector<std::string> kinds;
   for (const auto& [name, folder] : folders) {
     if (name == kind) return folder;
@@ -32,8 +30,8 @@ std::string written(const Node& node) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// {value, source, assumed} is one constant, a mapping without `value` several, anything else a constant that says no
-// source.
+// {value, source, assumed} is one constant; a mapping without `value` holds several; anything else is a constant
+// without a source.
 void collect(const Node& map, const std::string& prefix, std::vector<Constant>& all) {
   for (const auto& [key, value] : map.entries) {
     const std::string path = prefix + key->text;

@@ -1,4 +1,4 @@
-// What profiles hold of GPUs, for `rehearse list`, and which GPU type a measured one is.
+// Measured GPU constants in profiles, for `rehearse list`, and the GPU type that a measured GPU has.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::optional<cluster::Gpu> gpu_type(Context& context, const std::string& name) 
   return choice ? std::optional(choice->gpu) : std::nullopt;
 }
 
-// One constant of a profile after another, all with its date.
+// Collects the constants of one profile, each with the date of measurement.
 class List {
  public:
   List(const cost::Profile& profile, std::vector<Constant>& all) : profile_(profile), all_(all) {}

@@ -1,4 +1,4 @@
-// The whole file: reads the parts in an order in which each can be checked against those before it.
+// Reads the whole file, part by part, in an order in which each part can be checked against those before it.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -17,10 +17,10 @@
 namespace rehearsal::scenario {
 namespace {
 
-// A step of 84 million tasks is what the engine is built for; more forwards than this is a slip of the pen.
+// The engine is built for steps of up to 84 million tasks; more forwards than this are a typing error.
 constexpr std::int64_t kMostForwards = 100'000'000;
 
-// What a plan would refuse, where the file says it.
+// Reports violated rules of the plan at the lines of the file that caused them.
 void report(Context& context, const Node& root, const std::vector<plan::Violation>& rules) {
   for (const auto& broken : rules) context.problems.error(place_of(root, broken.key), broken.rule);
 }
@@ -83,7 +83,7 @@ void check_degrees(Context& context, const Node& root, const models::Transformer
   for (std::size_t s = 0; s < p.layouts.size(); ++s)
     for (const auto& broken : plan::broken_by_degrees(model, training, experts, p.as(p.layouts[s])))
       context.problems.error(place_of_stage(root, s), fmt::format("stage {}: {}", s, broken.rule));
-  // Embedding and head may have stages of their own; an MLP has neither.
+  // Embedding and head may be stages of their own; an MLP has neither.
   const auto most = model.layers + (model.family == models::Family::mlp ? 0 : 2);
   if (parallelism.stages() > most)
     context.problems.error(
@@ -94,10 +94,10 @@ void check_degrees(Context& context, const Node& root, const models::Transformer
 
 void check_device(Context& context, const models::Training& training, bool native_kernels, const cluster::Gpu& gpu,
                   const Location& place) {
-  // Own kernels say themselves what they compute in; a CPU's core, which has a rate for fp32 alone, does it by
-  // widening.
+  // Native kernels choose their own compute precision; a CPU core with a rate for fp32 only computes narrower types by
+  // widening them.
   const bool widens = native_kernels && std::all_of(gpu.peak.begin(), gpu.peak.end(),
-                                                 [](const auto& rate) { return rate.first == Precision::fp32; });
+                                                    [](const auto& rate) { return rate.first == Precision::fp32; });
   const bool known =
       gpu.peak.count(training.precision) || (training.precision == Precision::fp32 && gpu.peak.count(Precision::tf32));
   if (training.precision == Precision::fp32 && known && !gpu.peak.count(Precision::fp32))
@@ -128,13 +128,14 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
     const auto before = problems.count();
     if (parallelism.sound) size_cluster(context, *cluster, parallelism, scenario.data_parallel.own_nodes());
     auto& p = parallelism.value;
-    if (scenario.resharding.asked && parallelism.sound && p.layouts.empty())  // all alike, and planned all the same
+    if (scenario.resharding.asked && parallelism.sound && p.layouts.empty())  // all equal, but still planned
       p.layouts.assign(std::size_t(p.pipeline), {p.tensor, p.sequence, p.context, p.data, {}, {}});
     parallelism.sound = parallelism.sound && problems.count() == before;
     const auto where = training_node ? training_node->where() : cluster_node->where();
     check_device(context, training.training, framework && framework->native_kernels, cluster->spec.gpu, where);
     for (const auto& group : cluster->spec.groups)
-      if (group.gpu) check_device(context, training.training, framework && framework->native_kernels, *group.gpu, where);
+      if (group.gpu)
+        check_device(context, training.training, framework && framework->native_kernels, *group.gpu, where);
   }
   const auto before_experts = problems.count();
   const auto experts = load_experts(context, top.find("experts"), root, model);
@@ -187,11 +188,10 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
       load_costs(context, costs, top.find("memory"), static_cast<std::size_t>(p.stages()), scenario.schedule);
 }
 
-// Until workers with a delay have settled, and as many again to measure.
+// Iterations until workers with a delay are in steady state, plus as many again to measure.
 int settled(const plan::DataParallel& data) { return 4 + 2 * static_cast<int>(std::max<std::int64_t>(1, data.delay)); }
 
-// Iterations that overlap are simulated one by one: the third is as good as any later one. Behind a barrier all are
-// alike.
+// Overlapping iterations are simulated one by one: the third is already steady. With a barrier all are alike.
 void read_simulate(Context& context, MapReader& top, const Node& root, Scenario& scenario) {
   auto& problems = context.problems;
   const Node* node = top.find("simulate");
@@ -199,7 +199,7 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   const auto before = problems.count();
   auto& data = scenario.data_parallel;
   const bool delayed = !overlap && !data.synchronous();
-  // Own kernels perform as many as are asked for, and measure all of them; only updates must begin to count.
+  // Native kernels perform the requested number and measure all of them; only optimizer updates must start counting.
   const bool own = scenario.concrete && scenario.concrete->framework.native_kernels;
   const int usual = settled(data) + (own ? 0 : 8), least = own ? static_cast<int>(data.delay) + 2 : settled(data);
   scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? usual : 1);
@@ -258,7 +258,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   const auto before_schedule = problems.count();
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
   const bool schedule_ok = problems.count() == before_schedule;
-  // One stage of each direction per rank: 1 and 2 chunks mean the same.
+  // With one stage per direction and rank, 1 and 2 chunks mean the same.
   if (schedule_ok && !costs && scenario.schedule.schedule().placement == schedule::Placement::bidirectional)
     parallelism.copies = 2;
   if (schedule_ok && scenario.schedule.schedule().placement == schedule::Placement::bidirectional &&
@@ -313,7 +313,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   return scenario;
 }
 
-// A part of configs/ or models/zoo/ is known by its folder.
+// The kind of a part of configs/ or models/zoo/ follows from its folder.
 bool check_part(Context& context, const std::string& folder, const Node& root) {
   if (folder == "profiles") return load_profile(context, root, "profile"), true;
   if (root.find("version")) return false;
@@ -330,8 +330,8 @@ bool check_part(Context& context, const std::string& folder, const Node& root) {
 }  // namespace
 
 std::string title(const std::string& name, const std::vector<std::string>& sets) {
-  constexpr std::size_t kNamed = 4, kLongest = 60;  // settings that are named, and characters of one
-  // Of several settings of one key the last holds.
+  constexpr std::size_t kNamed = 4, kLongest = 60;  // settings named, and characters of each
+  // If a key is set several times, the last one holds.
   std::vector<std::string> last;
   for (const auto& set : sets) {
     const auto key = set.substr(0, set.find('=') + 1);

@@ -13,7 +13,7 @@ namespace {
 
 const Time kLongest = seconds(3600);
 
-// Memory in any one unit: bare numbers, or sizes such as 100MB. `with_unit` remembers which, from the first one read.
+// Memory as bare numbers or as sizes such as 100MB, but not both. `with_unit` remembers which the first one was.
 class MemoryUnit {
  public:
   explicit MemoryUnit(Diagnostics& problems) : problems_(problems) {}
@@ -56,7 +56,7 @@ class MemoryUnit {
   std::optional<bool> with_unit_;
 };
 
-// Which stage feeds which: [from, to] or [from, to, time].
+// The edges between stages: [from, to] or [from, to, time].
 void read_edges(Diagnostics& problems, const Node& node, std::size_t stages, AbstractCosts& costs) {
   constexpr const char* kForm = "a list of [from, to] or [from, to, time], such as [[0, 1], [1, 2], [0, 2, 3ms]]";
   if (node.kind != Node::Kind::sequence || node.items.empty())

@@ -1,4 +1,4 @@
-// Questions of expert balance: loads of experts, GPUs with room for replicas (scenarios/balance/README.md).
+// Expert-balance questions: expert loads, and GPUs with slots for replicas (scenarios/balance/README.md).
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ using balance::Policy;
 constexpr IntegerRange kMany{1, 1'000'000}, kExpert{0, 1'000'000};
 constexpr NumberRange kAny{-1e300, 1e300};
 
-// A list of lists of one kind of number; empty after an error.
+// A list of lists of numbers of one type; empty after an error.
 template <class T, class Read>
 std::vector<std::vector<T>> read_rows(Diagnostics& problems, const Node* node, const std::string& what, Read&& read) {
   std::vector<std::vector<T>> rows;
@@ -49,7 +49,7 @@ void read_previous(Diagnostics& problems, const Node* node, balance::Question& q
        }))
     question.previous.insert(question.previous.end(), layer.begin(), layer.end());
   if (const Node* bytes = map.find("bytes_per_expert")) {
-    // A bare number counts bytes.
+    // A bare number is in bytes.
     const bool bare = bytes->text.find_first_not_of("0123456789") == std::string::npos && !bytes->text.empty();
     if (bare)
       question.bytes_per_expert =

@@ -27,7 +27,7 @@ std::string layout_class(const plan::Parallelism& p) {
 
 std::string name_of(models::AttentionKind kind) { return kind == models::AttentionKind::flash ? "flash" : "unfused"; }
 
-// One entry of the file.
+// One entry of configs/error_bands.yaml.
 struct BandOfFile {
   BandOfFile(Diagnostics& problems, const Node& item) : map(problems, item, "band") {
     known.range = {map.number("low", kPositive), map.number("high", kPositive)}, basis = map.text("basis");
@@ -47,7 +47,7 @@ struct BandOfFile {
   std::string basis;
 };
 
-// What no published run of the tables was.
+// Properties of the scenario that no published run of the tables has.
 std::vector<std::string> unlike_all_runs(const Scenario& scenario) {
   const auto& c = *scenario.concrete;
   const auto& t = c.training;
@@ -138,7 +138,7 @@ void load_error_band(Context& context, Scenario& scenario) {
                          file.require("all", "a list of one band"), file.require("experts", "a list of one band")};
   file.finish();
   if (std::count(std::begin(lists), std::end(lists), nullptr)) return;
-  // The last entry of a list that fits.
+  // The last matching entry of a list.
   const auto look = [&](std::size_t list, auto fits) {
     std::optional<BandOfFile> found;
     for (const Node* item : lists[list]->items) {

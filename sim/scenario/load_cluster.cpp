@@ -16,7 +16,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// What was measured of the GPU, in the place of its file's constants.
+// Replaces the constants of the GPU's file by measured ones.
 void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterSpec& spec) {
   const auto& times = *profile.gpu;
   if (const auto why = cost::mismatch(times.gpu, spec.gpu); !why.empty())
@@ -61,7 +61,7 @@ std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Nod
   return links;
 }
 
-// Nodes with GPUs of their own kind; together they are all nodes.
+// Groups of nodes, each with GPUs of one type; together they make up all nodes.
 void read_groups(Context& context, MapReader& map, ClusterChoice& choice) {
   const Node* list = map.find("groups");
   if (!list) return;
@@ -99,8 +99,8 @@ const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, c
 
 const std::string kInterconnectKey = "links.scale_up.interconnect.";
 
-// What the links of a node are, and whose library runs over them. Where nothing says so, what is inside the node tells
-// the kind: PCIe below a host, NVLink elsewhere.
+// Reads the interconnect inside a node and its collective library. If neither is given, the topology decides the kind:
+// PCIe for pcie-host, otherwise NVLink.
 void read_interconnect(Context& context, const Node& cluster, ClusterChoice& choice) {
   auto& spec = choice.spec;
   const auto below = [](const Node* node, const char* key) {
@@ -183,7 +183,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   spec.name = part.name;
   for (const char* key : kAbout) map.find(key);
   choice.profile = find_profile(context, map.find("profile"), part.name);
-  // All that is between GPUs may be written out; what a kernel reaches is then the link itself.
+  // All links between GPUs may be listed; a kernel then reaches the full rate of a link.
   const Node* written = part.node->find("links");
   if (written && written->kind != Node::Kind::sequence) written = nullptr;
   read_interconnect(context, *part.node, choice);
@@ -211,13 +211,13 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   read_topology(map, "node_topology", spec.node_topology, spec);
   const Node* collectives = map.nullable("collectives");
   if (choice.profile) spec.profile = choice.profile->name;
-  if (choice.profile && choice.profile->has_collectives()) {  // measured on the machine itself
+  if (choice.profile && choice.profile->has_collectives()) {  // collectives measured on this machine
     choice.curves = choice.profile->collectives;
     spec.collectives = choice.curves.name;
   } else if (collectives) {
     if (auto curves = load_curves(context, *collectives, &spec)) choice.curves = std::move(*curves);
     spec.collectives = choice.curves.name;
-  }  // else none: priced from the links
+  }  // otherwise collectives are priced from the links
   map.finish();
   if (problems.count() != before) return std::nullopt;
 
@@ -230,7 +230,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
 
 namespace {
 
-// Stages with layouts of their own need as many GPUs as they list, or use one after the other.
+// Per-stage layouts determine the number of GPUs, or must fit within a given number.
 void size_laid_out(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism) {
   auto& problems = context.problems;
   auto& spec = cluster.spec;
@@ -256,7 +256,7 @@ void size_laid_out(Context& context, ClusterChoice& cluster, ParallelismChoice& 
   }
 }
 
-// Of a node that others share: GPUs next to each other from its first.
+// The job gets the first GPUs of a node that it shares with others, and the host domains next to them.
 void take_part_of_node(cluster::ClusterSpec& spec, std::int64_t gpus) {
   auto& host = spec.host;
   const std::int64_t each = std::max<std::int64_t>(1, spec.gpus_per_node / host.domains), all = host.domains;
@@ -301,7 +301,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     return;
   }
   const auto product = others * p.data;
-  std::int64_t most = kDegree.high;  // GPUs of a node
+  std::int64_t most = kDegree.high;  // GPUs that a node may have
   if (sized && product != spec.gpus()) {
     const auto fit = spec.gpus() % others == 0 ? fmt::format("; data {} would fit", spec.gpus() / others) : "";
     problems.error(parallelism.reader.at("data"),
@@ -333,7 +333,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   } else {
     spec.gpus_per_node += more_nodes;
   }
-  // Nothing is joined: what is inside the node is the whole topology.
+  // A single node has no fabric: its own topology is the whole topology.
   if (const auto* named = cluster::registry().find(spec.topology.name);
       spec.nodes == 1 && named && named->role == cluster::Topology::Role::fabric)
     spec.topology = std::exchange(spec.node_topology, {});
@@ -347,7 +347,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
 
 NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets, const Files& files) {
   Context context(files);
-  // {use: name}, where --set can replace the keys below it.
+  // {use: name}, so that --set can replace keys below it.
   auto& documents = context.documents;
   Node* map = documents.make(Node::Kind::map, *documents.read_text("{}", "--cluster " + name));
   map->line = map->column = 0;

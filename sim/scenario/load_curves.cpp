@@ -72,7 +72,7 @@ void read_fitted(Context& context, const Node& node, collective::SizeCurves& cur
   fitted.finish();
 }
 
-// Whether what was measured can have been measured there, and says anything about this cluster.
+// Checks that curves measured on one machine fit this cluster: plausible for their links, and relevant here.
 void check_machine(Context& context, const Node& on, const collective::SizeCurves& curves,
                    const cluster::ClusterSpec& here) {
   auto& problems = context.problems;
@@ -97,7 +97,7 @@ void check_machine(Context& context, const Node& on, const collective::SizeCurve
                                              "'gpus' of 'measured_on' to those of a node",
                                              ranks, there.gpus));
     if (std::int64_t{ranks} > there.gpus) continue;
-    // Each rank sends all but its own part of the array once, and an all-reduce of links alone twice.
+    // Each rank sends all of the array but its own part once; an all-reduce without in-switch reduction sends it twice.
     const double parts = kind == CollectiveKind::all_reduce && there.interconnect.switch_share <= 0 ? 2 : 1;
     for (const auto& point : points) {
       const double wire = parts * (1 - 1. / ranks) * double(point.size.count()) / there.nvlink.value();

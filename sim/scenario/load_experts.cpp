@@ -1,4 +1,4 @@
-// `experts`: how tokens are routed to the experts of a model, and where those stand.
+// `experts`: how tokens are routed to the experts of a model, and how the experts are placed on GPUs.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ using models::Skew;
 
 constexpr const char* kSkews = "uniform, {zipf: A}, a list of loads or {trace: FILE}";
 
-// Loads of the experts in every step, as `rehearse balance` takes them: `weights` of one step, or `trace` of several.
+// Expert loads of every step, as `rehearse balance` takes them: `weights` of one step, or `trace` of several.
 void read_trace(Context& context, const Node& node, Skew& skew) {
   auto& problems = context.problems;
   const auto name = read_text(problems, node, "'trace'");
@@ -57,7 +57,7 @@ Skew read_skew(Context& context, const Node& node) {
       read_trace(context, *trace, skew);
     } else {
       skew.zipf = map.number("zipf", {0, 100});
-      if (skew.zipf > 0) skew.kind = Skew::Kind::zipf;  // with 0 all experts get as many
+      if (skew.zipf > 0) skew.kind = Skew::Kind::zipf;  // with exponent 0 all experts have the same load
     }
     map.finish();
   } else if (node.kind != Node::Kind::scalar || node.text != "uniform") {

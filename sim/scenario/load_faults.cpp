@@ -1,4 +1,4 @@
-// What is wrong with the machine: a list of mappings, each of one kind.
+// `faults` of the machine: a list of mappings, each of one kind.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -16,7 +16,7 @@ constexpr const char* kForms =
 constexpr NumberRange kSlowdown{1, 1e6};
 constexpr IntegerRange kSeed{0, 9'000'000'000'000'000'000};
 
-// "2%", or 0.02.
+// A share such as "2%" or 0.02.
 double part_of_one(Diagnostics& problems, const Node& node, const std::string& what) {
   Node number = node;
   const bool percent = node.kind == Node::Kind::scalar && node.text.ends_with('%');

@@ -18,7 +18,7 @@ std::optional<models::Framework> load_framework(Context& context, const Node& no
   models::Framework framework;
   framework.name = part.name;
   for (const char* key : kAbout) map.find(key);
-  if (map.find("supports")) load_support(context, part.node, "");  // for a plan, but its mistakes are seen here
+  if (map.find("supports")) load_support(context, part.node, "");  // used only by `plan`, but errors are reported here
   framework.source = map.text("source", "");
   const bool assumed = map.boolean("assumed", false);
   map.fill(models::framework_fields(), &framework);

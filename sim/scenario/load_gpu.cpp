@@ -7,7 +7,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// Whether a.b is given, cited alone or with its neighbours.
+// Whether a.b is given, with a source of its own or one for the whole mapping.
 bool gives(const Node& over, std::string_view key) {
   const auto dot = key.find('.');
   const Node* value = over.find(key.substr(0, dot));
@@ -16,10 +16,9 @@ bool gives(const Node& over, std::string_view key) {
          (dot == std::string_view::npos || (value->kind == Node::Kind::map && gives(*value, key.substr(dot + 1))));
 }
 
-// A named GPU is what was measured. Where its multiprocessors or its memory are replaced, whatever goes with their
-// number or their bandwidth goes along, unless it is given too: every multiprocessor computes as fast as before, and
-// kernels reach the same share of the memory's peak. Likewise of peaks: products in 8 and 4 bits, which are said
-// against bf16, reach the same share of their own.
+// A named GPU has measured rates. If its SM count or its memory bandwidth is replaced, the rates that scale with it are
+// scaled too unless they are given: each SM keeps its speed, and kernels reach the same share of the memory's peak. The
+// same holds for peaks: FP8 and FP4 GEMM speedups, which are relative to bf16, keep their share of the new peak.
 void keep_shares(Context& context, const Part& part, const Node& over, cluster::Gpu& gpu, Citations& citations) {
   if (!part.base || !(over.find("sms") || over.find("memory_bandwidth") || over.find("peak"))) return;
   GpuChoice file;

@@ -1,4 +1,4 @@
-// What was measured of a GPU, from the top of a profile.
+// Reads measured GPU times from the top level of a profile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using cost::GpuTimes;
 
 constexpr std::int64_t kMostMultiprocessors = 100'000;
 constexpr NumberRange kFactor{0, 1000, true};
-// What a fit may leave to the GPU's file.
+// Constants that a fit may leave out, to be taken from the GPU's file.
 const std::vector<std::string> kFitted{"gemm_overhead", "tile_overhead", "small_tile_loss", "weight_gradient_rate"};
 constexpr std::array kSections{"gemm", "attention", "memory_bound", "host_link", "device_copy", "launch", "partitions"};
 
@@ -35,7 +35,7 @@ void read_error(MapReader& map, cost::FitErrors& error) {
   both.finish();
 }
 
-// Both lists of samples. `add` takes the node before the times and the times, and may report.
+// Both lists of samples. `add` takes the node with the columns before the times, and the times; it may report errors.
 template <class Add>
 void read_samples(MapReader& map, std::string_view example, Add&& add) {
   auto& problems = map.problems();

@@ -1,4 +1,4 @@
-// What the links of a node are (configs/interconnects), and the library that runs collectives over them
+// The interconnect inside a node (configs/interconnects), and the library that runs collectives over it
 // (configs/libraries).
 #include <fmt/format.h>
 
@@ -14,17 +14,17 @@ namespace {
 constexpr const char* kInterconnects = "configs/interconnects";
 constexpr const char* kLibraries = "configs/libraries";
 
-// An inline mapping leaves out what is as usual for its kind.
+// Completes an inline mapping with the defaults of its kind.
 const Node* over_assumed(Context& context, const Node& inline_mapping) {
   const Node* kind = inline_mapping.find("kind");
-  if (!kind || kind->kind != Node::Kind::scalar) return &inline_mapping;  // reported where it is read
+  if (!kind || kind->kind != Node::Kind::scalar) return &inline_mapping;  // the reader of `kind` reports it
   const auto path = fmt::format("{}/{}/assumed-{}.yaml", context.home, kInterconnects, kind->text);
   if (kind->text.find('/') != std::string::npos || !context.files.exists(path)) return &inline_mapping;
   const Node* base = context.documents.read_file(path);
   return base ? context.documents.overlay(base, &inline_mapping) : &inline_mapping;
 }
 
-// A name where none was written.
+// A node with a default name, at the location of `place`.
 const Node* name_at(Context& context, const Node& place, std::string name) {
   Node* node = context.documents.make(Node::Kind::scalar, place);
   node->text = std::move(name);

@@ -1,4 +1,4 @@
-// The training that a step is one of.
+// `job`: the whole training run that the step belongs to.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -8,7 +8,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// What may be left to the program with `auto`.
+// A value, or `auto` to let the program choose it.
 template <class T>
 void read_or_auto(MapReader& map, const char* key, std::optional<T>& to,
                   std::optional<T> (*read)(Diagnostics&, const Node&, const std::string&)) {

@@ -22,7 +22,7 @@ bool read_range(std::string_view text, std::int64_t& first, std::int64_t& last) 
   return read.ec == std::errc() && read.ptr == end;
 }
 
-// A range, a number, or a list of those; every node once, below `count`.
+// A range, a number, or a list of these; every node once, below `count`.
 std::vector<std::uint32_t> read_nodes(Context& context, const Node& node, std::int64_t count, std::string& said) {
   auto& problems = context.problems;
   std::vector<std::uint32_t> nodes;
@@ -49,7 +49,7 @@ std::vector<std::uint32_t> read_nodes(Context& context, const Node& node, std::i
   return nodes;
 }
 
-// The cluster of all, with as many nodes as a job has.
+// The shared cluster, reduced to the number of nodes of one job.
 const Node* of_size(Context& context, const Node& cluster, std::size_t nodes) {
   auto& documents = context.documents;
   const auto scalar = [&](const std::string& text) {
@@ -66,7 +66,7 @@ const Node* of_size(Context& context, const Node& cluster, std::size_t nodes) {
   return sized;
 }
 
-// The scenario of a file with another cluster.
+// The scenario in a file, with its cluster replaced.
 std::optional<Scenario> read_job(Context& context, const Node& at, const std::string& path, const Node& cluster,
                                  std::size_t nodes) {
   auto& problems = context.problems;
@@ -124,7 +124,7 @@ Jobs read_jobs(Context& context, const std::string& path, const Node& root) {
                    fmt::format("'jobs' is a list of {{scenario: FILE, nodes: 0-15}}; found {}", describe(*jobs)));
     return all;
   }
-  std::vector<std::string> taken(static_cast<std::size_t>(all.cluster.nodes));  // the file that has a node
+  std::vector<std::string> taken(static_cast<std::size_t>(all.cluster.nodes));  // by node: the file of the job on it
   for (const Node* item : jobs->items) {
     MapReader map(problems, *item, "jobs");
     if (!map.node()) continue;

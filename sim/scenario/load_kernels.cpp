@@ -1,5 +1,5 @@
-// Two worlds: the kernels of GPU libraries, which are only priced, and those of this program, which are performed too.
-// Each can do what the other cannot; whoever asks for the wrong one learns the way out.
+// Kernels of GPU libraries are only priced; native kernels are also performed. Each kind supports what the other does
+// not; the error for an unsupported request names the alternative.
 #include <fmt/format.h>
 
 #include "scenario/load.hpp"
@@ -7,13 +7,13 @@
 namespace rehearsal::scenario {
 namespace {
 
-// Whether root.a.b itself is given, rather than left to a profile.
+// Whether the file itself gives root.a.b, rather than leaving it to a profile.
 bool given(const Node& root, std::string_view part, std::string_view key) {
   const Node* node = root.find(part);
   return node && node->kind == Node::Kind::map && node->find(key);
 }
 
-// Whether it says how ZeRO-3 gathers.
+// Whether it sets how ZeRO-3 gathers parameters.
 bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
 
 void check_own_experts(Context& context, const Node& root, const models::Framework& framework,
@@ -96,7 +96,7 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
                : "builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
 }
 
-// As Megatron-Core has it (transformer_config.py), whose switch this is.
+// The same rules as the switch of Megatron-Core (transformer_config.py).
 void check_shared_experts(Context& context, const Node& root, const models::Transformer& model,
                           const models::Training& training, const models::Framework& framework) {
   if (!framework.shared_expert_overlap) return;

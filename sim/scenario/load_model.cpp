@@ -6,7 +6,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// hidden -> ffn -> hidden in every layer, on rows of numbers: no attention, no tokens, nothing at the ends.
+// hidden -> ffn -> hidden in every layer, on rows of numbers: no attention, no tokens, no embedding and no head.
 void check_mlp(MapReader& map, const models::Transformer& model) {
   for (const char* key : {"heads", "kv_heads", "head_dim", "vocabulary", "tie_embeddings", "mla", "mtp_layers"})
     if (map.given(key))
@@ -27,7 +27,7 @@ void check_heads(MapReader& map, const models::Transformer& model) {
                    fmt::format("'heads' {} must divide 'hidden' {}, or give 'head_dim'", model.heads, model.hidden));
 }
 
-// Keys of models with experts, and of those alone.
+// Keys that models with experts require and no others may have.
 void check_experts(MapReader& map, const models::Transformer& model) {
   auto& problems = map.problems();
   const bool moe = model.family == models::Family::moe;

@@ -12,7 +12,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// auto, one value, or a list of them, each once. `read` returns nothing where it has reported an error.
+// auto, one value, or a list without repetition. `read` returns nothing after it has reported an error.
 template <class T, class Read>
 std::optional<std::vector<T>> dimension(Diagnostics& problems, MapReader& map, const char* key, const Read& read) {
   const Node* node = map.find(key);
@@ -40,7 +40,7 @@ std::vector<PlanSpace::Offload> read_offload(Context& context, const Node& node)
   std::vector<const Node*> items{&node};
   if (node.kind == Node::Kind::sequence) items = node.items;
   for (const Node* item : items) {
-    // As `training` reads it.
+    // Checked by the reader of `training`.
     Node* key = context.documents.make(Node::Kind::scalar, *item);
     key->text = "offload";
     Node* training = context.documents.make(Node::Kind::map, *item);
@@ -71,7 +71,7 @@ double read_margin(Diagnostics& problems, const Node& node) {
   return sound ? percent / 100 : 0;
 }
 
-// Time and money are those of a whole training, whose length and price the rest of the file says.
+// Deadline and budget are of a whole training, whose length and price the rest of the file gives.
 void read_limits(Diagnostics& problems, MapReader& map, const Node& root, PlanSpace& space) {
   const auto positive = [&](const char* key, const auto& value, const Node& node) {
     if (value && value->value() <= 0) problems.error(node.where(), fmt::format("'{}' must be above zero", key));
@@ -98,7 +98,7 @@ void read_limits(Diagnostics& problems, MapReader& map, const Node& root, PlanSp
     problems.error(map.at("objective"), fmt::format("'objective' cost needs a price; {}", price));
 }
 
-// What the search cannot change a layout under.
+// Refuses sections that are incompatible with a search over layouts.
 void refuse(Context& context, const Node& root) {
   const auto no = [&](const char* key, const char* why) {
     if (const Node* node = root.find(key)) context.problems.error(node->where(), fmt::format("'{}': {}", key, why));
@@ -113,7 +113,7 @@ void refuse(Context& context, const Node& root) {
                            "'partition' lists the layers of given stages; set it to uniform or balanced for a search");
 }
 
-// Of the file as it stands, which may leave its number of nodes to its layout.
+// The file's number of GPUs, which may follow from its layout if the cluster has no size.
 std::optional<std::int64_t> gpus_of(Context& context, const Node& root, const ClusterChoice& cluster) {
   if (cluster.gpus) return *cluster.gpus;
   if (cluster.nodes) return *cluster.nodes * cluster.spec.gpus_per_node;
@@ -154,17 +154,19 @@ std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, con
   return sizes;
 }
 
-// Profiles by name, or mappings, as one line each.
+// Framework profiles, by name or as mappings; each as one line of YAML.
 std::optional<std::vector<std::string>> read_framework(Diagnostics& problems, MapReader& map) {
   return dimension<std::string>(problems, map, "framework", [&](const Node& item) -> std::optional<std::string> {
     if (item.kind == Node::Kind::scalar || item.kind == Node::Kind::map) return flow_text(item);
-    problems.error(item.where(), fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}",
-                                             describe(item)));
+    problems.error(
+        item.where(),
+        fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(item)));
     return std::nullopt;
   });
 }
 
-// What is listed is searched with the framework that has it; where none has it, with all, and the answer says so.
+// A listed value is searched only with frameworks that support it. If none does, it is searched with all of them, and a
+// note says so.
 template <class T, class Has, class Add>
 void allow_listed(PlanFile& file, const char* key, const std::optional<std::vector<T>>& listed, const Has& has,
                   const Add& add) {
@@ -215,7 +217,7 @@ void allow_listed(PlanFile& file) {
       [&](S& s, const std::string& mode) { s.recompute.insert(mode_of(mode)); });
 }
 
-// Keys of the file that may have no meaning in every layout give way; what they were is kept in the space.
+// Replaces settings that may be invalid in some layouts; the search space keeps their original values.
 std::vector<std::string> settled(const Node& root) {
   std::vector<std::string> sets;
   const Node* parallelism = root.find("parallelism");
@@ -230,7 +232,7 @@ std::vector<std::string> settled(const Node& root) {
   return sets;
 }
 
-// Names of files are relative to the file that says them; seen from elsewhere they are whole.
+// File names are relative to the file that contains them; made absolute so that they work from anywhere.
 const Node* with_whole_paths(Context& context, const Node* root) {
   const auto whole = [&](const char* key) {
     const Node* node = root;
@@ -328,7 +330,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   if (offload && file.space.offload.empty()) file.space.offload = read_offload(context, *offload);
   if (file.space.offload.empty()) file.space.offload.emplace_back();
   problems.throw_if_any();
-  // Bases bear the title of what was asked, without the settings that a search makes for itself.
+  // The title of the user's file, without the settings that the search adds.
   const Node* name = root->find("name");
   const auto asked = title(name ? name->text : std::filesystem::path(path).stem().string(), sets);
   const std::vector<std::string> as_said{""};

@@ -211,7 +211,7 @@ std::shared_ptr<const Profile> find_profile(Context& context, const Node* node, 
     const auto shipped = context.home + "/configs/profiles/" + *text + ".yaml";
     if (text->find('/') == std::string::npos && context.files.exists(shipped))
       return read_file(context, shipped, *text);
-    // Relative to the file that names it; a name from the command line is relative to where the program runs.
+    // Relative to the file that names it; from the command line, relative to the working directory.
     fs::path path = *text;
     const std::string from = node->where().file;
     if (path.is_relative() && !from.starts_with("--")) path = fs::path(from).parent_path() / path;

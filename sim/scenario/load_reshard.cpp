@@ -1,4 +1,4 @@
-// Questions of resharding: a tensor between two meshes, or tasks given directly (scenarios/reshard/README.md).
+// Resharding questions: a tensor between two meshes, or tasks given directly (scenarios/reshard/README.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -130,7 +130,7 @@ void read_tasks(Diagnostics& problems, const Node& node, reshard::Question& ques
   }
 }
 
-// A split of 3 elements into 8 parts leaves devices without any: allowed, but rarely meant.
+// Splitting 3 elements into 8 parts leaves devices with empty shards: allowed, but rarely intended.
 void warn_of_empty_shards(Diagnostics& problems, const reshard::Layout& layout, const char* name,
                           const std::vector<std::int64_t>& shape, const Location& where) {
   for (std::size_t d = 0; d < shape.size(); d++)
@@ -239,7 +239,7 @@ reshard::Question read_reshard(Context& context, const std::string& path, const 
 
 bool is_reshard(const Node& root) {
   if (root.kind != Node::Kind::map || root.find("version")) return false;
-  const Node* source = root.find("source");  // a part's source is a text
+  const Node* source = root.find("source");  // as opposed to the citation `source` of a part, which is a text
   return root.find("tasks") || root.find("destination") || (source && source->kind == Node::Kind::map);
 }
 

@@ -106,13 +106,13 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
         fmt::format("'{}' with one chunk per rank is {}; set parallelism.chunks to 2 or more, or the schedule "
                     "to {}",
                     choice.name, schedule.one_chunk, schedule.one_chunk));
-  // The rules of a schedule speak of counts; any times will do.
+  // Only counts are checked here, so any times will do.
   const Time any{1'000'000};
   auto problem =
       schedule::uniform_problem(static_cast<std::uint32_t>(p.pipeline), static_cast<std::uint32_t>(microbatches),
                                 static_cast<std::uint32_t>(p.chunks), any, any, any, Time{});
   choice.set_knobs(problem);
-  problem.memory_limit.reset();  // nor of memory: a limit is in units that this problem does not have
+  problem.memory_limit.reset();  // limits are in units that this problem does not have
   try {
     schedule::check(schedule, problem);
   } catch (const UserError& e) {

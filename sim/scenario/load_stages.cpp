@@ -1,4 +1,4 @@
-// Stages with layouts of their own: `stages`, a list with a mapping for each, and `resharding`.
+// Per-stage layouts: `stages`, a list with a mapping for each stage, and `resharding`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ Location place_of_stage(const Node& root, std::size_t stage) {
   return stages && stage < stages->items.size() ? stages->items[stage]->where() : root.where();
 }
 
-// What stages with layouts of their own make of a micro-batch.
+// Checks that every per-stage layout divides a micro-batch and its sequences.
 void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism) {
   const auto& p = parallelism.value;
   const auto& c = *scenario.concrete;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHome = "memory:", kEnding = ".yaml";
 
-// Paths below home and those of the map are the same.
+// A path below home and the same path without home are one key.
 std::string key_of(std::string_view path) {
   if (path.starts_with(kHome)) path.remove_prefix(kHome.size());
   while (path.starts_with('/')) path.remove_prefix(1);

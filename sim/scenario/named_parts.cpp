@@ -1,4 +1,4 @@
-// The parts that are named by their file in configs/ and models/zoo/.
+// Parts referred to by the name of their file in configs/ and models/zoo/.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// A name is a file name without its ending; it never leads out of its folder.
+// A file name without extension; it cannot lead out of its folder.
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= 100 && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), [](char c) {

@@ -1,5 +1,5 @@
-// The section `plan` of a scenario: which layouts `rehearse plan` may choose from, for the model, the machine and the
-// batch that the rest of the file names.
+// The section `plan` of a scenario: the layouts that `rehearse plan` may choose from, for the model, machine and batch
+// of the rest of the file.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,12 +14,12 @@ namespace rehearsal::scenario {
 struct Context;
 struct Node;
 
-// Values of each dimension, ascending and each once, so that the order of a list means nothing; nothing: all that
-// divide and that model, schedule, framework and cluster allow.
+// The values allowed in each dimension, ascending and without repetition, so that the order of a list is irrelevant;
+// nothing: all divisors that model, schedule, framework and cluster allow.
 struct PlanSpace {
   using Degrees = std::optional<std::vector<std::int64_t>>;
   Degrees tensor, context, pipeline, data, expert, chunks, micro, zero;
-  Degrees gpus, nodes;  // at most one of them; nothing: as `cluster` says
+  Degrees gpus, nodes;  // at most one of them; nothing: as in `cluster`
   std::optional<std::vector<bool>> sequence;
   std::optional<std::vector<models::Recompute>> recompute;
   std::optional<std::vector<std::string>> schedules;
@@ -27,39 +27,39 @@ struct PlanSpace {
     std::string text;  // as one line of YAML: "{optimizer: host}"
     models::Offload states;
   };
-  std::vector<Offload> offload;                      // empty: as `training` says
-  std::optional<std::vector<std::string>> framework;  // each as one line of YAML; nothing: as the file says
+  std::vector<Offload> offload;                       // empty: as in `training`
+  std::optional<std::vector<std::string>> framework;  // each as one line of YAML; nothing: as in the file
   enum class Objective : std::uint8_t { time, gpus, cost };
   Objective objective = Objective::time;
-  // Of the whole training; where `plan` names none, those of `job`.
+  // Of the whole training; taken from `job` if `plan` gives none.
   std::optional<Duration> deadline;
   std::optional<Count> budget;  // in the currency of `job`
-  double margin = 0;            // share of a GPU's memory that stays free
+  double margin = 0;            // share of a GPU's memory that must stay free
 };
 const char* name(models::Recompute recompute);
 
-// `root`: the file, whose `job` says what is trained and at what price. What is wrong is left in context.problems.
+// `root`: the file, whose `job` has length and price of the training. Errors are left in context.problems.
 PlanSpace read_plan_space(Context& context, const Node& node, const Node& root);
 
-// A scenario whose layout is the question, on one size of the cluster: of one stage on one GPU with all others as its
-// replicas, which stands for any. `sets`: what makes the file say so of this size and this framework.
+// A scenario whose layout is to be found, on one cluster size and with one framework. Its own layout, a single stage on
+// one GPU with data parallelism over all others, is a placeholder. `sets`: the settings of this size and framework.
 struct PlanBase {
   Scenario scenario;
   std::vector<std::string> sets;
-  Support support;  // and what is listed though no framework of the plan has it
+  Support support;  // plus listed values that no framework of the plan supports
 };
 struct PlanFile {
   std::string path;
   std::vector<std::string> sets;  // KEY=VALUE, as given
   PlanSpace space;
   std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by framework
-  std::vector<std::string> notes;  // what is listed though no framework of the plan has it
+  std::vector<std::string> notes;  // listed values that no framework of the plan supports
 };
-// Throws UserError with every error at once; also where the file says something that no layout can be changed under.
+// Throws UserError with all errors at once, including settings under which no layout can be changed.
 PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
 
-// The file with these keys set, its section `plan` left out and the files that it names found from anywhere: the text
-// of a scenario.
+// The text of a scenario: the file with these keys set, without its section `plan` and with absolute file names, so
+// that it can be read from anywhere.
 std::string standalone(const std::string& path, const std::vector<std::string>& sets, const Files& files = disk());
 
 }  // namespace rehearsal::scenario

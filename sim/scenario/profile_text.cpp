@@ -1,4 +1,4 @@
-// A profile as YAML: what load_profile.cpp reads back.
+// Writes a profile as YAML, which load_profile.cpp reads back.
 #include <fmt/format.h>
 
 #include <algorithm>

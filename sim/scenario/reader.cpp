@@ -23,7 +23,7 @@ bool looks_numeric(std::string_view text) {
   return problem == std::errc{} && end == text.data() + text.size();
 }
 
-// The text of a plain word or quoted text, or an error.
+// The text of a plain or quoted scalar, or an error.
 const std::string* scalar(Diagnostics& problems, const Node& node, const std::string& what, std::string_view allowed) {
   if (node.kind == Node::Kind::scalar) return &node.text;
   problems.error(node.where(), fmt::format("{} must be {}; found {}", what, allowed, describe(node)));
@@ -230,11 +230,6 @@ bool MapReader::boolean(std::string_view key, std::optional<bool> fallback) {
   const Node* value = number_of(key, !fallback, "true or false");
   const auto read = value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
   return read.value_or(fallback.value_or(false));
-}
-
-std::optional<bool> MapReader::optional_boolean(std::string_view key) {
-  const Node* value = number_of(key, false, {});
-  return value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
 }
 
 std::string MapReader::text(std::string_view key, std::optional<std::string> fallback) {

@@ -1,5 +1,5 @@
-// The strict reader: asks a mapping for its keys by type and reports everything that does not fit, with its place, what
-// was found, what is allowed and the nearest spelling. Nothing is thrown; a value that is wrong reads as its default.
+// The strict reader: asks a mapping for its keys by type and reports everything that does not fit, with its location,
+// what was found, what is allowed and the nearest spelling. It never throws; a wrong value reads as its default.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -44,10 +44,10 @@ std::optional<Power> read_power(Diagnostics&, const Node&, const std::string& wh
 std::optional<CarbonIntensity> read_carbon(Diagnostics&, const Node&, const std::string& what);
 std::optional<Count> read_count(Diagnostics&, const Node&, const std::string& what);
 std::optional<Version> read_version(Diagnostics&, const Node&, const std::string& what);
-// Which of some names a text is.
+// The index of the name that a text is.
 std::optional<std::size_t> read_choice(Diagnostics&, const Node&, const std::string& what,
                                        const std::vector<std::string>& built, const std::vector<std::string>& planned);
-// As a field says.
+// Reads a value of the given form.
 std::optional<fields::Value> read_value(Diagnostics&, const Node&, const std::string& what, const fields::Form&);
 
 template <class E>
@@ -56,34 +56,33 @@ struct Choice {
   E value;
 };
 
-// Where the numbers of a configuration come from.
+// The sources of the numbers of a configuration.
 struct Citations {
   std::map<std::string, std::string> sources;  // key -> source
-  std::vector<std::string> assumed;            // keys that nobody measured
+  std::vector<std::string> assumed;            // keys whose value was not measured
 };
 
 class MapReader {
  public:
-  // `node` may be nullptr: then every key is missing, at `place`. `name` = "batch"; empty for the whole file.
+  // `node` may be nullptr: all keys are then missing, at `place`. `name` = "batch"; empty for the whole file.
   MapReader(Diagnostics& problems, const Node* node, std::string name, const Node& place);
   MapReader(Diagnostics& problems, const Node& node, std::string name)
       : MapReader(problems, &node, std::move(name), node) {}
 
   bool given(std::string_view key) const { return node_ && node_->find(key); }
-  // Where a key's value stands, or the mapping itself when the key is missing.
+  // The location of a key's value, or of the mapping itself if the key is missing.
   Location at(std::string_view key) const;
 
-  // The value of a key; nullptr when missing. A key without a value is an error.
+  // The value of a key; nullptr if missing. A key without a value is an error.
   const Node* find(std::string_view key);
-  const Node* nullable(std::string_view key);                        // a key whose null means the same as its absence
+  const Node* nullable(std::string_view key);                        // null means the same as a missing key
   const Node* require(std::string_view key, std::string_view what);  // reports a missing key
 
-  // Without a fallback the key is required (and a wrong value reads as the least that is allowed).
+  // Without a fallback the key is required (and a wrong value reads as the lowest allowed one).
   std::int64_t integer(std::string_view key, IntegerRange range, std::optional<std::int64_t> fallback = {});
   std::optional<std::int64_t> optional_integer(std::string_view key, IntegerRange range);
   double number(std::string_view key, NumberRange range, std::optional<double> fallback = {});
   bool boolean(std::string_view key, std::optional<bool> fallback = {});
-  std::optional<bool> optional_boolean(std::string_view key);
   std::string text(std::string_view key, std::optional<std::string> fallback = {});
   // Time and sizes above zero; latencies may be 0.
   Time time(std::string_view key, bool zero_allowed, std::optional<Time> fallback = {});
@@ -91,7 +90,7 @@ class MapReader {
   Bandwidth bandwidth(std::string_view key, std::optional<Bandwidth> fallback = {});
   FlopRate flop_rate(std::string_view key, std::optional<FlopRate> fallback = {});
 
-  // One of some names. `planned` names are known but not built yet, and refused by name.
+  // One of several names. `planned` names are not built yet and get an error that says so.
   template <class E>
   E choice(std::string_view key, std::initializer_list<Choice<E>> built,
            std::initializer_list<std::string_view> planned, std::optional<E> fallback = {}) {
@@ -101,15 +100,14 @@ class MapReader {
     return picked ? (built.begin() + *picked)->value : fallback.value_or(built.begin()->value);
   }
 
-  // Reads what a description says of this mapping (base/fields.hpp) into the struct that it describes, member after
-  // member, mappings below included; what is absent takes its default. `except`: keys and mappings that the caller
-  // reads.
+  // Reads the fields of a description (base/fields.hpp) into its struct, member by member, nested mappings included;
+  // missing keys take their defaults. `except`: keys and mappings that the caller reads.
   void fill(const fields::Description& description, void* object, std::initializer_list<std::string_view> except = {});
 
-  // From here on numbers may be written {value: X, source: "...", assumed: true}; `prefix` goes before their keys.
+  // From here on numbers may be written {value: X, source: "...", assumed: true}; `prefix` is prepended to their keys.
   void cite(Citations& citations, std::string prefix) { citations_ = &citations, prefix_ = std::move(prefix); }
 
-  // Reports the keys that nobody asked for.
+  // Reports keys that were never asked for.
   void finish();
 
   const Node* node() const { return node_; }
@@ -121,10 +119,10 @@ class MapReader {
   std::string label(std::string_view key) const { return "'" + std::string(key) + "'"; }
   std::optional<std::size_t> pick(std::string_view key, const std::vector<std::string>& built,
                                   const std::vector<std::string>& planned, bool required);
-  // A number, out of what cites it.
+  // A number, taken out of its {value, source} if it has one.
   const Node* number_of(std::string_view key, bool required, std::string_view what);
   const Node* uncited(std::string_view key, const Node* node);
-  // Those of the description's fields whose keys begin with `prefix`, and the mappings below.
+  // The fields whose keys begin with `prefix`, and the mappings below them.
   void fill(const fields::Description& description, void* object, const std::string& prefix, Except except);
   void fill_group(const fields::Description& description, void* object, const std::string& key, Except except);
   void fill_field(const fields::Field& field, void* object, std::string_view key);
@@ -140,7 +138,7 @@ class MapReader {
   bool finished_ = false, mistyped_ = false;
 };
 
-// A list of `count` values or one value for all of them.
+// A list of `count` values, or a single value for all.
 template <class T>
 std::vector<T> read_list(Diagnostics& problems, const Node* node, const std::string& what, std::size_t count,
                          std::string_view per,

@@ -1,4 +1,4 @@
-// Reading by description: every key of a struct, from what the struct's own room says of it.
+// Reads a struct by its description: each key as the folder that defines the struct describes it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ IntegerRange integers(const Form& form) {
   return {static_cast<std::int64_t>(form.low), form.high > kBeyond ? INT64_MAX : static_cast<std::int64_t>(form.high)};
 }
 
-// What a missing key should hold.
+// The description of a missing key, for its error.
 std::string expected(const Form& form) {
   switch (form.kind) {
     case Form::Kind::boolean:
@@ -60,14 +60,14 @@ bool is_zero(const Value& value) {
          value == Value(CarbonIntensity{}) || value == Value(Count{});
 }
 
-// What stands for a value that was wrong or missing, so that what follows does not fail as well.
+// A substitute for a wrong or missing value, so that later checks do not fail too.
 std::optional<Value> stand_in(const Form& form) {
   if (form.kind == Form::Kind::integer) return Value(integers(form).low);
   if (form.kind == Form::Kind::number) return Value(form.high);
   return std::nullopt;
 }
 
-// A list of these names, none twice; `complete`: each once.
+// A list of these names without repetition; `complete`: all of them.
 std::optional<Value> read_names(Diagnostics& problems, const Node& node, const std::string& what,
                                 const std::vector<std::string>& names, bool complete) {
   const auto all = fmt::format("{}", fmt::join(names, ", "));
@@ -171,7 +171,7 @@ void MapReader::fill(const fields::Description& description, void* object, const
   const auto left_out = [&](std::string_view key) {
     return std::find(except.begin(), except.end(), key) != except.end();
   };
-  // The key of this mapping that leads to a dotted one below `prefix`; nothing when none does, or when it is done.
+  // The key in this mapping on the way to a dotted key below `prefix`; nothing if there is none or it has been read.
   const auto own = [&](const std::string& key) -> std::optional<std::string> {
     if (!key.starts_with(prefix)) return std::nullopt;
     const auto end = key.find('.', prefix.size());
@@ -189,7 +189,7 @@ void MapReader::fill(const fields::Description& description, void* object, const
       if (const auto key = own(field.key)) fill_field(field, object, *key);
 }
 
-// A mapping that is absent leaves its fields as the struct begins.
+// If the mapping is missing, its fields keep the struct's defaults.
 void MapReader::fill_group(const fields::Description& description, void* object, const std::string& key,
                            Except except) {
   const auto* group = description.group(key);
@@ -201,7 +201,7 @@ void MapReader::fill_group(const fields::Description& description, void* object,
     if (const auto value = read_value(problems_, *node, label(name), field.form)) field.set(object, *value);
     return;
   }
-  // A source may stand beside all numbers of the mapping at once.
+  // One source may cover all numbers of the mapping.
   Citations shared;
   if (citations_ && node->kind == Node::Kind::map && node->find("value")) {
     std::swap(shared, *citations_);
@@ -212,7 +212,7 @@ void MapReader::fill_group(const fields::Description& description, void* object,
   MapReader below(problems_, *node, name);
   if (citations_) below.cite(*citations_, prefix_ + name + ".");
   below.fill(description, object, key + ".", except);
-  for (const auto& read : except)  // by the caller
+  for (const auto& read : except)  // read by the caller
     if (read.starts_with(key + ".")) below.find(read.substr(key.size() + 1));
   below.finish();
   if (citations_ && !(shared.sources.empty() && shared.assumed.empty()))

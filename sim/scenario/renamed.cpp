@@ -22,16 +22,15 @@ constexpr std::array kKeys{RenamedKey{"", "software", "framework"},
 struct RenamedValue {
   std::string_view key, first, today;
 };
-constexpr std::array kValues{RenamedValue{"framework", "rehearsal", "native"},
-                             RenamedValue{"contention", "closed-form", "off"},
-                             RenamedValue{"contention", "fluid", "on"},
-                             RenamedValue{"kind", "software", "framework"}};  // of training.buffers
+constexpr std::array kValues{
+    RenamedValue{"framework", "rehearsal", "native"}, RenamedValue{"contention", "closed-form", "off"},
+    RenamedValue{"contention", "fluid", "on"}, RenamedValue{"kind", "software", "framework"}};  // of training.buffers
 
 }  // namespace
 
 std::string_view key_of_today(std::string_view above, std::string_view key) {
-  const auto found = std::find_if(kKeys.begin(), kKeys.end(),
-                                  [&](const RenamedKey& k) { return k.first == key && k.above == above; });
+  const auto found =
+      std::find_if(kKeys.begin(), kKeys.end(), [&](const RenamedKey& k) { return k.first == key && k.above == above; });
   return found == kKeys.end() ? key : found->today;
 }
 

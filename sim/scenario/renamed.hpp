@@ -1,19 +1,19 @@
-// Keys and values that were called otherwise once. Files with the old names are read for good; what is written, listed
-// and explained has the new ones. Digests keep the first names (digest.cpp), so that a new name changes none.
+// Keys and values that have been renamed. Files with the old names stay readable forever; everything written, listed or
+// explained uses the new ones. Digests keep the first names (digest.cpp), so that a renaming changes none.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace rehearsal::scenario {
 
-// The name of today. `above`: the key of the mapping that `key` stands in, empty at the top of a file.
+// The current name. `above`: the key of the mapping that holds `key`; empty at the top of a file.
 std::string_view key_of_today(std::string_view above, std::string_view key);
-// Of a whole path: "software.fp8_gather" is "framework.fp8_gather".
+// The current names of a whole path: "software.fp8_gather" is "framework.fp8_gather".
 std::string path_of_today(std::string_view path);
-// Of a value below `key`.
+// The current name of a value of `key`.
 std::string_view value_of_today(std::string_view key, std::string_view value);
 
-// Of a dotted key of today, such as "framework.fp8_gather", and of a value of it.
+// The first name of a current dotted key such as "framework.fp8_gather", and of its values.
 std::string first_key(std::string_view key);
 std::string_view first_value(std::string_view key, std::string_view value);
 

@@ -1,4 +1,4 @@
-// A scenario: everything a user asked, typed, checked and with every name resolved. YAML ends in this room.
+// A scenario: the user's whole request, typed, checked and with all names resolved. No other folder reads YAML.
 #pragma once
 #include <memory>
 #include <optional>
@@ -27,16 +27,16 @@ struct ScheduleChoice {
   std::optional<std::uint32_t> group, extra_warmup, pieces, waves;
   std::optional<Time> time_limit;      // of searches
   std::optional<double> memory_limit;  // bytes of activations per rank (abstract scenarios: the unit of `memory`)
-  // An order read from a file, named after it, and the digest of that order; else the schedule of this name.
+  // An order read from a file, named after that file, and its digest; null: the schedule `name`.
   std::shared_ptr<const schedule::Imported> imported;
   std::string imported_sha256;
 
   const schedule::Schedule& schedule() const { return imported ? imported->schedule : schedule::registry().at(name); }
-  // Pieces that it cuts each sequence into.
+  // Pieces that the schedule cuts each sequence into.
   std::uint32_t cut() const {
     return schedule().cuts_sequences ? (imported ? imported->pieces : pieces).value_or(schedule::kUsualPieces) : 1;
   }
-  // What a problem must hold besides sizes, times and memory.
+  // Sets everything in a problem except sizes, times and memory.
   void set_knobs(schedule::Problem& problem) const {
     problem.group = group, problem.extra_warmup = extra_warmup, problem.pieces = pieces, problem.waves = waves;
     problem.time_limit = time_limit, problem.memory_limit = memory_limit;
@@ -44,18 +44,17 @@ struct ScheduleChoice {
   }
 };
 
-// How the steps of the pipeline ranks agree on the norm of the gradient: behind a barrier, or afterwards, while the
-// next iteration already runs (Zero Bubble, arXiv 2401.10241, section 4).
+// How the optimizer steps of the pipeline ranks agree on the gradient norm: behind a barrier, or afterwards while the
+// next iteration is already running (Zero Bubble, arXiv 2401.10241, section 4).
 struct OptimizerSync {
   bool post_validation = false;
-  double rollback_probability = 0;  // of an iteration whose steps must be taken back
-  // Of training that is performed: so many iterations are one graph, whose steps are all taken back or none; 0 where
-  // it is predicted.
+  double rollback_probability = 0;  // that an iteration must be rolled back
+  // Performed training: iterations in one graph, whose steps are all rolled back or none; 0 in predictions.
   int performed = 0;
 };
 
-// What works take from each other: automatic shares wherever something is asked for more than it has; off: every work
-// has the machine to itself; on: always shares, which gives the same times as automatic.
+// Contention between works. automatic: shared resources, wherever demand exceeds supply; off: every work has the
+// machine to itself; on: always shared, with the same times as automatic.
 enum class Contention : std::uint8_t { automatic, off, on };
 
 struct Simulate {
@@ -66,7 +65,7 @@ struct Simulate {
   std::uint64_t seed = 0;
 };
 
-// Teaching and papers: a pipeline with given times and no model. Lists have one value per stage.
+// For teaching and for papers: a pipeline with given times and no model. Lists have one value per stage.
 struct AbstractCosts {
   std::vector<Time> forward, backward, weight;
   Time transfer;
@@ -74,7 +73,7 @@ struct AbstractCosts {
   std::vector<double> activation, weight_hold;  // empty = no `memory`
 };
 
-// Abstract memory comes in any unit, fractions included; buffers are whole numbers: one unit is a million of them.
+// Abstract memory may have any unit and fractions, but buffers are whole numbers: one unit is a million of them.
 inline constexpr double kMemoryUnit = 1e6;
 inline Bytes memory_units(double amount) { return bytes(amount * kMemoryUnit); }
 
@@ -89,30 +88,29 @@ struct Concrete {
   models::ExpertSettings experts;
 };
 
-// What published runs say of a prediction: measured over predicted. Where none is comparable, how far runs less like it
-// were off, which is wider (run_class.hpp). Empty where no run says anything; `basis` begins with whether any is
-// comparable.
+// Measured over predicted time of published runs. If no run is comparable, the range of less similar runs, which is
+// wider (run_class.hpp). Empty if no run is relevant; `basis` begins by saying whether any run is comparable.
 struct ErrorBand {
   std::optional<double> low, high;
-  // Whose runs: like this one; on GPUs of its generation; all that were published.
+  // The runs used: comparable ones; those on GPUs of the same generation; all that are published.
   enum class Among : std::uint8_t { comparable, generation, all };
   Among among = Among::comparable;
   std::string basis = "no published runs to compare with";
 };
 
-// Where the file says what a plan or a schedule may be refused for.
+// Lines of the file to point at when a plan or a schedule is refused.
 struct SourceLocations {
-  Location layout, cluster, schedule;  // layout: `partition`, or else `parallelism`
+  Location layout, cluster, schedule;  // layout: `partition` if given, otherwise `parallelism`
   Location faults, data_parallel;
 };
 
-// A key of the file that asks, or of --set: not those of the files that it names.
+// A key given in the scenario file or by --set, not in the files that it names.
 struct Given {
   std::string key;  // "cluster.links.scale_out.bandwidth"
   Location where;
 };
 
-// A framework that a scenario may mean which names none, and the precision of gradients that follows from it.
+// A framework that a scenario without one may mean, and the gradient precision that follows from it.
 struct OtherFramework {
   models::Framework framework;
   Precision gradient_precision{};
@@ -127,7 +125,7 @@ struct Scenario {
   plan::DataParallel data_parallel;
   plan::AxisOrder placement = plan::kUsualOrder;
   std::vector<cluster::Fault> faults;
-  std::vector<std::uint32_t> on;  // the nodes of a cluster that others share (jobs_file.hpp); empty: all
+  std::vector<std::uint32_t> on;  // the nodes used, on a cluster shared with other jobs (jobs_file.hpp); empty: all
   plan::Batch batch;
   std::int64_t microbatches = 1;  // per pipeline and iteration
   ScheduleChoice schedule;
@@ -136,40 +134,40 @@ struct Scenario {
   // Exactly one of the two.
   std::optional<Concrete> concrete;
   std::optional<AbstractCosts> abstract;
-  std::optional<job::Job> job;  // the training that the step is one of
+  std::optional<job::Job> job;  // the training run that the step belongs to
   ErrorBand error_band;
   std::vector<Given> given;
   bool framework_named = false;
-  std::vector<OtherFramework> other_framework;  // where it is not: what else may be meant (configs/default_frameworks.yaml)
+  std::vector<OtherFramework> other_framework;  // if it names none: the other candidates
   std::vector<std::string> assumptions, warnings;
 };
 
 // Reads one scenario file; `sets` are KEY=VALUE with dotted paths, applied before anything is checked. `backend`: whose
-// profile of this machine counts, where the scenario names none (profile.hpp).
-// Throws UserError with every error of the file at once, each with line and column.
+// profile of this machine is used if the scenario names none (profile.hpp).
+// Throws UserError with all errors of the file, each with line and column.
 Scenario load(const std::string& path, const std::vector<std::string>& sets = {}, const std::string& backend = "",
               const Files& files = disk());
 
-// The same from a text; `origin` is what messages call it.
+// The same for a text; `origin` is its name in messages.
 Scenario load_text(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {},
                    const Files& files = disk());
 
 struct Named {
   std::string name, summary, source;
 };
-// What configs/ and models/zoo/ hold: kind = "models", "clusters", "gpus", "framework".
+// The contents of configs/ and models/zoo/: kind = "models", "clusters", "gpus", "framework".
 std::vector<Named> list(const std::string& kind, const Files& files = disk());
 
 // A model of models/zoo.
 models::Transformer named_model(const std::string& name, const Files& files = disk());
 
-// One value of a configuration file as it stands there: "links.scale_up.bandwidth", "450GB/s". No value without a source
-// in GPU and cluster files, but some that are plain choices (a topology's name).
+// One value of a configuration file as written there: "links.scale_up.bandwidth", "450GB/s". GPU and cluster files cite
+// a source for every value except plain choices (a topology's name).
 struct Constant {
   std::string key, value, source;
-  bool assumed = false;  // nobody measured it
+  bool assumed = false;  // not measured
 };
-// Every value of one file of that kind, in its order; of a GPU then what was measured of one (configs/profiles), with
+// All values of one file of that kind, in file order; for a GPU also its measured constants (configs/profiles), under
 // keys that begin with "measured".
 std::vector<Constant> constants(const std::string& kind, const std::string& name, const Files& files = disk());
 

@@ -12,7 +12,7 @@ namespace {
 
 using fields::Form;
 
-constexpr double kExact = 9e15;  // whole numbers beyond 2^53 have no exact place in JSON
+constexpr double kExact = 9e15;  // integers beyond 2^53 are not exact in JSON
 
 Json limited(const Form& form) {
   const bool whole = form.kind == Form::Kind::integer;
@@ -88,7 +88,7 @@ Json any_of(std::vector<Json> alternatives) {
   return {{"anyOf", alternatives}};
 }
 
-// A word as YAML understands it.
+// A word with the type that YAML gives it.
 Json typed(const std::string& text) {
   const auto json = Json::read(text);
   return json && (json->is_number() || json->is_boolean()) ? *json : Json(text);
@@ -96,13 +96,13 @@ Json typed(const std::string& text) {
 
 Json mapping(const Files& files, const Key& key, bool overlaid);
 
-// `overlaid`: the mapping may lie on a named file, which holds what is missing here.
+// `overlaid`: the mapping may override keys of a named file, which provides the missing ones.
 Json to_json(const Files& files, const Key& key, bool overlaid) {
   std::vector<Json> alternatives;
   for (const auto& form : key.forms) alternatives.push_back(to_json(files, form));
   if (key.mapping) alternatives.push_back(mapping(files, key, overlaid));
   if (key.null) alternatives.push_back({{"type", "null"}});
-  // Of a mapping of numbers the source may be of all.
+  // A mapping of numbers may have one source for all of them.
   const bool numbers = key.mapping && !key.below.empty() && key.below.front().cited && !key.library;
   auto json = any_of(alternatives);
   if (key.cited || numbers) {

@@ -1,6 +1,6 @@
 // The file format as data: a JSON Schema (2020-12) for editors, and the table of all keys in scenarios/README.md. Both
-// are drawn from the descriptions that the loaders read by (format.hpp). Rules between keys (what divides what) are not
-// in it; `rehearse check` knows those.
+// are generated from the descriptions that the loaders read by (format.hpp). Rules between keys (such as divisibility)
+// are not included; `rehearse check` applies those.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rehearsal::scenario {
 
-// The schema of a scenario, indented by two. Names of models, clusters and the like are those that this house holds.
-// Throws UserError when the house's own folder cannot be found.
+// The schema of a scenario, indented by two. Names of models, clusters and so on are those in the program's data
+// folder. Throws UserError when that folder cannot be found.
 std::string json_schema(const Files& files = disk());
 
 struct FieldRow {
@@ -22,10 +22,10 @@ struct FieldRow {
 };
 std::vector<FieldRow> keys();
 
-// The row of a constant of a file of configs/: kind "gpus", key "links.scale_up.latency"; nothing where it is no key.
+// The row of a constant in a file of configs/: kind "gpus", key "links.scale_up.latency"; nothing if it is no key.
 std::optional<FieldRow> key_of(const std::string& kind, const std::string& key);
 
-// The rows as a table in Markdown, header included; one line ends each row.
+// The rows as a Markdown table with header; every row ends in a newline.
 std::string key_table();
 
 }  // namespace rehearsal::scenario

@@ -1,5 +1,5 @@
-// What a framework can be asked for, as its profile says (configs/frameworks, `supports`): `rehearse plan` keeps to it.
-// `run` predicts whatever a scenario says.
+// The features that a framework supports, as listed in its profile (configs/frameworks, `supports`). `rehearse plan`
+// stays within them; `run` predicts any scenario.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace rehearsal::scenario {
 struct Context;
 struct Node;
 
-// Empty lists: anything, as of a profile that does not say.
+// An empty list allows everything, as in a profile that has no `supports`.
 struct Support {
   bool tensor = true, sequence = true, context = true, pipeline = true;
   std::vector<std::int64_t> zero;              // levels
@@ -37,7 +37,7 @@ struct Support {
 };
 const fields::Description& support_fields();
 
-// Of a profile of this name, or of what a scenario says of its `framework` (may be null), which wins.
+// From the profile of this name, overridden by the scenario's `framework` (may be null).
 Support load_support(Context& context, const Node* given, const std::string& name);
 
 }  // namespace rehearsal::scenario

@@ -1,4 +1,4 @@
-// Whether a file is text, and where it is not.
+// Checks that a file is text, and finds the first byte that is not.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::optional<std::size_t> first_bad_byte(std::string_view text) {
     if (c < 0xC2 || c > 0xF4 || i + length > text.size()) return i;
     for (std::size_t k = 1; k < length; k++)
       if ((byte(i + k) & 0xC0) != 0x80) return i;
-    // Overlong forms, surrogates, and what lies above U+10FFFF.
+    // Overlong forms, surrogates, and code points above U+10FFFF.
     if ((c == 0xE0 && byte(i + 1) < 0xA0) || (c == 0xED && byte(i + 1) > 0x9F) || (c == 0xF0 && byte(i + 1) < 0x90) ||
         (c == 0xF4 && byte(i + 1) > 0x8F))
       return i;

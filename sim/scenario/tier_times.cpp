@@ -1,4 +1,4 @@
-// The section `tiers` of a profile: read and written.
+// Reads and writes the section `tiers` of a profile.
 #include <fmt/format.h>
 
 #include "scenario/profile_parts.hpp"
@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kCopies = "a list of [size, [p10, p50, p90]]";
 constexpr const char* kDisk = "a list of [size, [write p10, p50, p90], [read p10, p50, p90]]";
 
-// Rows of a size and so many spreads; sizes ascend from above 0.
+// Rows of a size and a fixed number of spreads; sizes ascend from above 0.
 template <class Add>
 void read_tier_rows(Diagnostics& problems, const Node& node, const std::string& what, std::size_t spreads,
                     const char* example, Add&& add) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostErrors = 20;
 
-// As users see it: control characters and endless cells stay out of messages.
+// For messages to users: without control characters and endless cells.
 std::string quoted(std::string_view text) {
   std::string shown;
   for (const char c : text.substr(0, 40)) shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -169,7 +169,7 @@ class Reader {
     return true;
   }
 
-  // Pieces are numbered through: micro-batch * pieces + piece.
+  // Numbers pieces consecutively: micro-batch * pieces + piece.
   void number_pieces() {
     bool cut = false;
     std::uint64_t pieces = 1;

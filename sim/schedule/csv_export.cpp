@@ -44,7 +44,7 @@ class Lowering {
     for (std::uint32_t s = 0; s < problem.stages(); ++s) ranks_.push_back(rank_of(placement_, problem, s));
   }
 
-  // Ranks take turns, one action each; whoever sends puts the receive into the row of its reader at once.
+  // Ranks take turns, one action each; the sender puts the receive into the row of its reader at once.
   std::vector<std::string> run() {
     std::vector<std::size_t> head(rows_.size());
     for (bool moved = true; moved;) {

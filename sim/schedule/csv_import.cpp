@@ -1,6 +1,6 @@
 // From the cells of a file to a Schedule: which rank holds which stage, how many micro-batches there are, and whether
-// the order can run. Every check has its own words and its place in the file; the walk that all schedules share knows
-// neither.
+// the order can run. Every check has its own message and its location in the file; the walk that all schedules share
+// has neither.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class Importer {
         last = std::max<std::uint32_t>(last, cell.action.stage);
       }
     if (cells.empty()) fail(sheet_.row_ends.at(0), "the file holds no forward and no backward, such as 0F0");
-    // The rank that names a stage most often holds it: one slip does not move a stage.
+    // A stage belongs to the rank that names it most often: one slip does not move a stage.
     constexpr std::uint32_t kNowhere = UINT32_MAX;
     ranks_.assign(std::size_t(last) + 1, kNowhere);
     std::vector<std::uint64_t> most(ranks_.size());
@@ -106,7 +106,7 @@ class Importer {
     if (placement_ == Placement::wave && problem_.chunks == 2)
       placement_ = two_directions() ? Placement::bidirectional : Placement::vee;
   }
-  // A V and two directions lie on the same ranks. In a V, stage p of the last rank follows stage p-1 forwards and
+  // A V and two directions have equal placements. In a V, stage p of the last rank follows stage p-1 forwards and
   // precedes it backwards; in two directions it starts one chain while stage p-1 ends the other.
   bool two_directions() const {
     const std::uint32_t last = problem_.ranks - 1;
@@ -201,7 +201,7 @@ class Importer {
         continue;
       }
       const std::size_t last = cell.action.overlaps_next ? i + 1 : i;
-      for (std::size_t k = i; k <= last; ++k) check_action(rank, row[k]);  // neither of a pair helps the other to start
+      for (std::size_t k = i; k <= last; ++k) check_action(rank, row[k]);  // neither half of a pair enables the other
       for (;; ++i) {
         progress(row[i].action.stage, row[i].action.microbatch) |= result(row[i].action.op);
         if (i == last) break;

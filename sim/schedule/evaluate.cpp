@@ -41,7 +41,7 @@ Time lower_bound(const Schedule& schedule, const Problem& problem, bool within_l
   const auto both = [&](std::uint32_t s) {
     return std::min(problem.input_gradient[s] + problem.weight_gradient[s], full(s));
   };
-  // What one piece of a micro-batch takes at least.
+  // The least time of one piece of a micro-batch.
   const auto& pairs = problem.overlapped;
   const auto piece = [&](Time whole) { return Time(whole.count() / pieces); };
   const auto forward_of = [&](std::uint32_t s) {
@@ -51,7 +51,7 @@ Time lower_bound(const Schedule& schedule, const Problem& problem, bool within_l
     const Time alone = std::min(problem.input_gradient[s], full(s));
     return piece(pairs.empty() ? alone : std::min(alone, *std::min_element(pairs.begin(), pairs.end())));
   };
-  // What a micro-batch passes from stage s upwards, and on its way back down to stage s.
+  // The time of a micro-batch from stage s upwards, and on its way back down to stage s.
   std::vector<Time> forward_from(stages + 1), gradient_after(stages);
   for (std::uint32_t s = stages; s-- > 0;) {
     const bool last = last_of_chain(placement, problem, s);
@@ -133,7 +133,7 @@ Evaluation evaluate(const Schedule& schedule, Problem problem, const Wishes& wis
     result.sha256 = order_sha256(result.schedule, p);
   }
   result.lower_bound = lower_bound(result.schedule, p, meets_limit(p, result.replay));
-  // What a search has proved about all orders may be more than the general bound.
+  // The proof of a search, over all orders, may be stronger than the general bound.
   if (result.schedule.lower_bound) result.lower_bound = std::max(result.lower_bound, *result.schedule.lower_bound);
   return result;
 }

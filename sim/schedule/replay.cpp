@@ -10,9 +10,9 @@
 namespace rehearsal::schedule {
 namespace {
 
-// Results on their way to one stage, by micro-batch. Holds what has been sent and not yet used: a ring that doubles
+// Results in flight to one stage, by micro-batch. Holds what has been sent and not yet used: a ring buffer that doubles
 // when two micro-batches fall on one slot, so its size follows the spread of what is in flight, not m. A stage may need
-// several of each (kSeveral), the last of which counts.
+// several results per micro-batch (kSeveral), the last of which counts.
 template <bool kSeveral>
 class Arrivals {
  public:
@@ -36,7 +36,7 @@ class Arrivals {
     return found.microbatch == microbatch && (!kSeveral || found.arrived == needed_);
   }
 
-  // Takes the arrival out; false if something has not come for this micro-batch.
+  // Takes the arrival out; false if a result for this micro-batch has not arrived.
   bool take(std::uint32_t microbatch, Time& at) {
     if (!holds(microbatch)) return false;
     Slot& found = slots_[slot(microbatch)];
@@ -65,9 +65,9 @@ class Arrivals {
   std::uint32_t needed_ = 0;
 };
 
-// What the walk asks of an evaluator (kPieces: micro-batches are cut; kWires: messages hold a wire; kGraph: stages are
-// no chain, so that a pass may wait for several others and send to several): an action starts when its rank is free and
-// what it needs has arrived.
+// The evaluator's part of the walk (kPieces: micro-batches are split; kWires: messages hold a wire; kGraph: stages are
+// no chain, so a pass may wait for several others and send to several): an action starts when its rank is free and its
+// inputs have arrived.
 template <bool kPieces, bool kWires, bool kGraph>
 class Clock {
  public:
@@ -129,7 +129,7 @@ class Clock {
     return true;
   }
 
-  // Both results leave at the end; with blocking transfers one after the other.
+  // Both results leave at the end; with blocking transfers they are sent one after the other.
   bool step_pair(std::uint32_t rank, const Action& forward, const Action& backward) {
     Stage& f = stages_[forward.stage];
     Stage& b = stages_[backward.stage];
@@ -204,8 +204,8 @@ class Clock {
       return links.stage == kNowhere ? end : send(rank, links, microbatch, forward, end);
     }
   }
-  // Inlined by order, like count: it is worth half a second per billion actions, and a compiler gives up when it sees a
-  // second call.
+  // Forced inlining, as for count: it saves half a second per billion actions, and compilers stop inlining at a second
+  // call.
   [[gnu::always_inline]] inline Time send(std::uint32_t rank, const Link& link, std::uint32_t microbatch, bool forward,
                                           Time end) {
     Time leaves = end;

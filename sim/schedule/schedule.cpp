@@ -33,7 +33,7 @@ Problem uniform_problem(std::uint32_t ranks, std::uint32_t microbatches, std::ui
 
 namespace {
 
-// Chunk 1 of a vee or of two directions, and every second one of a wave, lies the other way round on the ranks.
+// Chunk 1 of a vee or of two directions, and every second chunk of a wave, runs over the ranks in reverse.
 std::uint32_t mirrored(Placement placement, const Problem& problem, std::uint32_t chunk, std::uint32_t index) {
   return placement != Placement::loop && chunk % 2 == 1 ? problem.ranks - 1 - index : index;
 }
@@ -117,7 +117,7 @@ void check_times(const std::string& who, const char* what, const std::vector<Tim
                                   times[s].count()));
 }
 
-// No order takes longer than all of its actions and transfers one after the other.
+// No order takes longer than all of its actions and transfers in sequence.
 void check_sum(const Problem& problem) {
   double all = 0;
   for (std::size_t s = 0; s < problem.forward.size(); ++s) {

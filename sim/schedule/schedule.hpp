@@ -144,7 +144,7 @@ enum class Updates : std::uint8_t { at_flush, every_backward, late };
 
 using Order = Generator<Action>;  // the program of one rank, lazily
 
-// What a paper promises about a schedule, checked by tests over random problems wherever closed_form returns one.
+// A paper's formula for a schedule, checked by tests over random problems wherever closed_form returns one.
 struct ClosedForm {
   Time cost;                      // max over ranks of (last end - first start)
   std::vector<double> in_flight;  // per rank: peak of (forwards - input gradients), in chunks; empty = no formula
@@ -191,7 +191,7 @@ struct Schedule {
   // updates. Empty = the newest one at the forward. For references that compute serially what a pipeline computes with
   // old weights.
   std::function<std::uint32_t(std::uint32_t stage, std::uint32_t microbatch)> weight_version = {};
-  // Only of schedules without a flush, which pay for it with old weights: what they hold and how fast they become.
+  // Only for schedules without a flush, which use old weights in return: what they hold and how fast they become.
   std::function<Asynchrony(const Problem&)> asynchrony = {};
   // Of a schedule that planned() returned: what its plan proved. Empty in the registry.
   std::optional<bool> optimal = {};
@@ -199,8 +199,8 @@ struct Schedule {
 };
 
 // The schedule with its `order` for this problem: a rule as it is; a search is run once, and `order` then walks what it
-// found (shared by all copies; whatever problem it is given). Whoever asks more than one question about an order plans
-// it first: replay, lowering and the texts plan for themselves what comes to them unplanned. Throws what check throws.
+// found (shared by all copies; whatever problem it is given). Callers with several questions about an order plan it
+// first: replay, lowering and the texts plan unplanned schedules themselves. Throws what check throws.
 Schedule planned(const Schedule& schedule, const Problem& problem);
 
 // Pieces that each micro-batch is cut into (1 unless the schedule cuts them), and how many numbers of micro-batches, or

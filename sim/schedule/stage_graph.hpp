@@ -27,8 +27,8 @@ class StageGraph {
   std::vector<std::uint32_t> into_first_, out_first_;
 };
 
-// What of the edges is none of the one chain 0, 1, 2, ...: "stage 0 also feeds stage 3", "stage 1 does not feed stage
-// 2". Nothing where they are it.
+// How the edges differ from the one chain 0, 1, 2, ...: "stage 0 also feeds stage 3", "stage 1 does not feed stage 2".
+// Nothing if they do not.
 std::optional<std::string> no_chain(const Problem& problem);
 
 }  // namespace rehearsal::schedule

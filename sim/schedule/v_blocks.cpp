@@ -9,7 +9,7 @@ namespace {
 
 using Counts = std::array<std::uint32_t, kKinds>;
 
-// What an action adds to the activations held.
+// Change of the number of activations held by an action.
 std::int32_t change_of(Kind kind) {
   constexpr std::int32_t kChange[kKinds + 1] = {1, 1, 0, 0, -1, -1, 0};
   return kChange[kind];
@@ -116,7 +116,7 @@ std::uint32_t Builder::repeat(const std::vector<Block>& blocks) {
   return most;
 }
 
-// Moves every action to the earliest cell that keeps the order of its rank. False if something precedes what it needs.
+// Moves every action to the earliest cell that keeps the order of its rank. False if an action precedes its input.
 bool Builder::squeeze(std::uint32_t m) {
   next_.clear();
   std::uint32_t* placed[4];
@@ -149,7 +149,7 @@ bool Builder::squeeze(std::uint32_t m) {
     ranks[rank].end = std::uint32_t(cell) + 1;
     return true;
   };
-  // In a cell what flows down goes first, rank by rank, then what flows up.
+  // Within a cell, downward actions are visited first, rank by rank, then upward ones.
   constexpr unsigned kDown = 1u << kF0 | 1u << kI1 | 1u << kW1, kUp = 1u << kF1 | 1u << kI0 | 1u << kW0;
   for (std::size_t cell = 0; cell < end; ++cell) {
     const Kind* const column = grid_.line(0) + cell;
@@ -172,8 +172,8 @@ bool Builder::squeeze(std::uint32_t m) {
   return true;
 }
 
-// The fill, up to the first I0 of each rank, written anew: as many F0 and F1 as the peak allows (F1 no more than the
-// rank's distance from rank 0), then I1, W1 and a forward in turn.
+// Rebuilds the fill, up to the first I0 of each rank: as many F0 and F1 as the peak allows (F1 no more than the rank's
+// distance from rank 0), then I1, W1 and a forward in turn.
 bool Builder::refill(std::uint32_t most) {
   for (std::uint32_t rank = 0; rank < p_; ++rank) {
     const std::uint32_t upper = std::min(rank + 1, most / 2), lower = std::min(most - upper, m_);
@@ -209,7 +209,7 @@ bool Builder::refill(std::uint32_t most) {
   return true;
 }
 
-// Leaves out the micro-batches that are not wanted.
+// Removes surplus micro-batches.
 void Builder::keep_first() {
   for (std::size_t rank = 0; rank < p_; ++rank) {
     Kind* const line = grid_.line(rank);
@@ -219,7 +219,7 @@ void Builder::keep_first() {
   }
 }
 
-// With few micro-batches the fill does not use the memory there is: its weight gradients go to the end.
+// With few micro-batches the fill does not use all memory: its weight gradients are moved to the end.
 void Builder::put_off_weights(std::uint32_t limit) {
   const std::size_t end = grid_.length();
   std::size_t most = 0;
@@ -237,8 +237,8 @@ void Builder::put_off_weights(std::uint32_t limit) {
   grid_.set_length(end + most);
 }
 
-// The drain written anew: the last I1 and I0 of each rank as close together as their dependencies allow, two cells
-// apart, starting from the last F1 of rank 0; the weight gradients of that part into the empty cells and to the end.
+// Rebuilds the drain: the last I1 and I0 of each rank as close together as their dependencies allow, two cells apart,
+// starting from the last F1 of rank 0; the weight gradients of that part go into the empty cells and to the end.
 bool Builder::redrain(std::uint32_t held) {
   const std::uint32_t upper = std::min((held + 1) / 2, wanted_), lower = std::min(held - upper, wanted_);
   const std::size_t old_end = grid_.length();
@@ -292,8 +292,8 @@ bool Builder::redrain(std::uint32_t held) {
   return squeeze(wanted_);
 }
 
-// Cell by cell, every empty one takes the first later action of its rank that may go there with all others staying
-// where they are and the rank holding no more than `most`.
+// Cell by cell, each empty cell takes the first later action of its rank that may move there while all others stay in
+// place and the rank holds no more than `most`.
 void Builder::fill_holes(std::int32_t most) {
   const std::size_t widest = grid_.widest(), end = grid_.length(), p = p_;
   std::uint32_t* placed[4];
@@ -350,7 +350,7 @@ void Builder::fill_holes(std::int32_t most) {
   }
 }
 
-// Weight gradients in the order of their input gradients. False unless every kind is there as often as it should be.
+// Weight gradients in the order of their input gradients. False unless every kind occurs as often as it should.
 bool Builder::relabel_weights() {
   for (std::size_t rank = 0; rank < p_; ++rank) {
     Kind* const line = grid_.line(rank);

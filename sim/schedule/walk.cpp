@@ -69,7 +69,7 @@ void Walk::unpaired(std::uint32_t rank, const Action* second) const {
 }
 
 void Walk::finish() const {
-  // Naming every rank of a large pipeline helps nobody: the first few show the cycle.
+  // A list of every rank of a large pipeline is no help: the first few show the cycle.
   constexpr std::size_t kShown = 8;
   std::size_t waiting = 0;
   std::string heads;

@@ -21,7 +21,7 @@ struct StageCosts {
   Time forward, input, weight;
   Time hop_down, hop_up;  // transfer to the stage before and to the stage after
   double activation, hold;
-  double grows;  // a backward takes so much more than it gives back, where its weight gradient holds more than it did
+  double grows;  // net memory that a backward adds, if its weight gradient holds more than the backward frees
   double limit;
 };
 
@@ -55,7 +55,7 @@ class Builder {
   const std::vector<std::uint8_t>& program() const { return program_; }  // 3m operations of each stage
 
  private:
-  // All stages stand at about the same micro-batch. Rows a power of two apart would share a few lines of the cache.
+  // All stages are at about the same micro-batch. Rows a power of two apart would share a few lines of the cache.
   static constexpr std::size_t kCacheLine = 64 / sizeof(Time);
 
   std::size_t p() const { return costs_.size(); }
@@ -71,7 +71,7 @@ class Builder {
 
   void record(Stage& stage, Op op) { *stage.next++ = static_cast<std::uint8_t>(op); }
 
-  // Runs an action that may start at `ready`, and books the wait.
+  // Runs an action that may start at `ready`, and accounts for the wait.
   void advance(Stage& stage, Time ready, Time duration) {
     if (ready > stage.end) {
       if (stage.forwards > 0) {
@@ -83,7 +83,7 @@ class Builder {
     stage.end += duration;
   }
 
-  // When the next forward (the next backward) of a stage can start as far as its neighbour is concerned.
+  // When the next forward (the next backward) of a stage can start, given its neighbour's results.
   Time forward_ready(std::size_t j) const {
     return j == 0 ? Time() : forward_end(j - 1, stages_[j].forwards) + costs_[j].hop_down;
   }
@@ -200,11 +200,11 @@ void Builder::choose_forwards(bool backward_first) {
       backward_came_first_ = true;
     }
   }
-  // A stage that stands back makes the stages before it stand back: nothing is to pile up in front of it.
+  // A stage that holds back makes the stages before it hold back, so that nothing piles up in front of it.
   for (std::size_t j = p() - 1; j-- > 0;) needs_[j] = std::min(needs_[j], needs_[j + 1]);
 }
 
-// Weight gradients until what comes next fits. (Without any left it does: the warm-up leaves room for it.)
+// Weight gradients until the next action fits. (Without any left it does: the warm-up leaves room for it.)
 void Builder::make_room(std::size_t j, double (Builder::*with_next)(std::size_t) const) {
   while ((this->*with_next)(j) > costs_[j].limit) {
     INVARIANT(stages_[j].weights < stages_[j].backwards,
@@ -213,8 +213,8 @@ void Builder::make_room(std::size_t j, double (Builder::*with_next)(std::size_t)
   }
 }
 
-// Weight gradients while stage j waits for what arrives at `ready`. One that ends too late is worth it where the wait
-// would make this stage the one with the largest bubble.
+// Weight gradients while stage j waits for the arrival at `ready`. One that ends too late is worth it if the wait would
+// give this stage the largest bubble.
 void Builder::fill_wait(std::size_t j, Time ready, bool always_fill) {
   const Stage& stage = stages_[j];
   while (stage.weights < stage.backwards && stage.end + costs_[j].weight <= ready) put_weight(j);
@@ -238,7 +238,7 @@ Time Builder::run(Settings how) {
     for (std::size_t j = p(); j-- > 0;) {
       const Time ready = backward_ready(j);
       if (j + 1 < p()) fill_wait(j, ready, how.always_fill);
-      // Nobody waits for the gradients of stage 0, but its own end does: without forwards left, W comes at once.
+      // No stage waits for the gradients of stage 0, but its own end does: without forwards left, W runs at once.
       if (j == 0 && stages_[0].forwards == m_)
         while (stages_[0].weights < stages_[0].backwards) put_weight(0);
       if (costs_[j].grows > 0) make_room(j, &Builder::with_backward);
@@ -295,7 +295,7 @@ ZbHeuristic zb_heuristic(const Problem& problem, const std::vector<double>& limi
     const Settings how = settings(n);
     if (n == 0) warm_up = builder.plan_warm_up(how.bubble_before_first_backward);
     if (n == 4) same_warm_up = builder.plan_warm_up(how.bubble_before_first_backward) == warm_up;
-    // Most choices come to the same in most problems: a run that would repeat an earlier one is not made again.
+    // Most choices make no difference in most problems: a run that would repeat an earlier one is skipped.
     const std::size_t earlier = n >= 4 && same_warm_up               ? 4
                                 : n % 4 >= 2 && same_backward[n % 2] ? 2
                                 : n % 2 == 1 && same_fill            ? 1

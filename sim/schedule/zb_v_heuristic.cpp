@@ -15,7 +15,7 @@ struct Settings {
 
 constexpr Settings settings(std::size_t index) { return {index / 2 == 0, index % 2 == 0}; }
 
-// What a rank does for one of its chunks: times, and the wait for the rank that it hears from.
+// A rank's numbers for one of its chunks: times, and the transfer from the rank that it receives from.
 struct ChunkCosts {
   Time forward, input, weight;
   Time hop_forward, hop_backward;  // from the stage before, of the gradient from the stage after
@@ -68,17 +68,17 @@ class Builder {
 
  private:
   static constexpr Time kNever = Time(-1);
-  // All ranks stand at about the same micro-batch. Rows a power of two apart would share a few lines of the cache.
+  // All ranks are at about the same micro-batch. Rows a power of two apart would share a few lines of the cache.
   static constexpr std::size_t kCacheLine = 64 / sizeof(Time);
 
   std::uint32_t p() const { return std::uint32_t(ranks_.size()); }
   std::size_t at(std::uint32_t r, std::size_t chunk, std::uint32_t k) const { return (r * 2 + chunk) * row_ + k; }
-  // The rank that hands over to r, or nothing where there is none or it is r itself (the turn).
+  // The rank that sends to r; nothing if there is none or it is r itself (the turn of the V).
   std::optional<std::uint32_t> from(std::uint32_t r, bool down) const {
     if (down ? r == 0 : r + 1 == p()) return std::nullopt;
     return down ? r - 1 : r + 1;
   }
-  // When the next forward (backward) of a chunk can start for what its neighbour sends; kNever = not sent yet.
+  // When the next forward (backward) of a chunk can start, given its neighbour's sends; kNever = not sent yet.
   Time forward_arrival(std::uint32_t r, std::size_t chunk) const {
     const auto source = from(r, chunk == 0);
     if (!source) return Time();
@@ -92,7 +92,7 @@ class Builder {
     return sent == kNever ? kNever : sent + costs_.ranks[r][chunk].hop_backward;
   }
 
-  // Has everything that the next forward (backward) of a chunk needs been run, and will it fit?
+  // Have all predecessors of the next forward (backward) of a chunk run, and will it fit?
   bool can_forward(std::uint32_t r, std::size_t chunk) const;
   bool can_backward(std::uint32_t r, std::size_t chunk) const;
 
@@ -184,8 +184,8 @@ void Builder::put_weight(std::uint32_t r) {
   record(rank, chunk, Op::weight_gradient);
 }
 
-// Weight gradients while a rank waits; one that ends too late where the wait would exceed the bubble that the rank may
-// have. What comes from the rank itself arrives at once.
+// Weight gradients while a rank waits; also one that ends too late, if the wait would exceed the bubble that the rank
+// may have. Results of the rank itself arrive at once.
 void Builder::fill_wait(std::uint32_t r, Time arrival, bool late_one, bool& open) {
   Rank& rank = ranks_[r];
   const auto next_weight = [&] { return costs_.ranks[r][*rank.first_pending].weight; };
@@ -210,8 +210,8 @@ void Builder::lead_in() {
   }
 }
 
-// Every rank gets as many forwards as the one before it, and more F1 than that, chunks in turn; whatever a rank runs,
-// all ranks behind it run as well.
+// Every rank gets as many forwards as the one before it, and more F1 than that, chunks in turn; all later ranks run at
+// least the same.
 void Builder::level() {
   std::size_t chunk = 0;
   for (std::uint32_t r = 1; r < p(); ++r) {
@@ -242,7 +242,7 @@ void Builder::backwards() {
   }
 }
 
-// F1 where it is ready, else F0 where that is.
+// F1 if it is ready, else F0 if that is.
 void Builder::forwards() {
   for (std::uint32_t r = 0; r < p(); ++r) {
     const std::size_t chunk = can_forward(r, 1) ? 1 : 0;
@@ -334,7 +334,7 @@ ZbVHeuristic zb_v_heuristic(const Problem& problem) {
   bool same_forward = false;
   std::array<bool, 2> same_backward{};
   for (std::size_t n = 0; n < kZbVSettings; ++n) {
-    // A setting that never made a difference is not tried the other way.
+    // A setting that made no difference is not tried with the other value.
     const std::size_t earlier = n >= 2 && same_backward[n % 2] ? 2 : n % 2 == 1 && same_forward ? 1 : 0;
     if (earlier > 0) {
       result.bubbles[n] = result.bubbles[n - earlier];

@@ -1,6 +1,6 @@
 // Rendezvous transfers with no buffer. A rank posts its sends of a channel in the order it produces and its receives in
-// the order it consumes; the k-th send can only meet the k-th receive. Sends wait in the sender's queue beside its
-// compute, so an order fails if it cannot run at all, or if some pair disagrees about what is being handed over.
+// the order it consumes; the k-th send can only meet the k-th receive. Sends wait in the sender's queue while it
+// computes, so an order fails if it cannot run at all, or if a send and its receive are for different values.
 #include <fmt/format.h>
 
 #include <deque>
@@ -19,7 +19,7 @@ class Rendezvous {
  public:
   Rendezvous(Walk& walk, const Problem& problem) : walk_(walk), stages_(problem.stages()) {
     std::map<std::tuple<std::uint32_t, std::uint32_t, bool, const Edge*>, std::size_t> ids;
-    // Edges of no chain have channels of their own: what overtakes stages would stand in the way of what does not.
+    // If stages are no chain, each edge has its own channel, so that messages that skip stages block no others.
     const auto channel = [&](std::uint32_t from_stage, std::uint32_t to_stage, bool forward, const Edge& edge) {
       const std::uint32_t from = walk.rank_of(from_stage), to = walk.rank_of(to_stage);
       const auto [it, added] =
@@ -50,7 +50,7 @@ class Rendezvous {
       const Message message{end.stage, action.microbatch};
       auto& channel = channels_[end.channel];
       channel.sends.push_back(message);
-      // Whatever the reader waits for on this channel, a new head of the queue is news to it.
+      // Whatever the reader waits for on this channel, a new head of the queue may be it.
       if (channel.sends.size() == 1) walk_.wake_any(walk_.rank_of(message.stage));
     }
     return true;

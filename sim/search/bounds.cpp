@@ -13,9 +13,9 @@ namespace {
 
 using schedule::Op;
 
-// Bytes on the device of what a rank holds throughout.
+// Bytes on the device that a rank holds throughout the step.
 double states(const plan::Plan& plan, const plan::Plan::HeldParameters& held) {
-  const bool frozen = plan.job.training.frozen();  // adapters are little, and a bound
+  const bool frozen = plan.job.training.frozen();  // adapters are small, and this is a lower bound
   const auto all = [&](const plan::StateBytes& b) { return b.parameters + (frozen ? 0 : b.gradients + b.optimizer); };
   return held.dense * all(plan.resident_bytes(plan.replicas())) +
          held.experts * all(plan.resident_bytes(plan.expert_replicas()));
@@ -26,17 +26,17 @@ Bytes context(const scenario::Scenario& scenario) {
   return cost::device_overhead(cost::context(c.cluster.gpu, c.framework), 0);
 }
 
-// A copy of the plan under another setting, for its rules of who keeps what.
+// A copy of the plan under another setting, to apply its rules of sharding.
 plan::Plan with_setting(plan::Plan plan, const scenario::Scenario& scenario) {
   plan.job.parallelism.zero = scenario.parallelism.zero;
   plan.job.training.offload = scenario.concrete->training.offload;
   return plan;
 }
 
-// Each work of a layer is rounded to a picosecond, in every micro-batch anew.
+// Each work of a layer is rounded to a picosecond, in every micro-batch.
 constexpr std::int64_t kRoundedPerLayer = 256;
 
-// Some rank of so many has at least this.
+// At least one of `ranks` ranks has this much or more.
 Time share(Time all, std::int64_t ranks) { return Time(all.count() / ranks); }
 
 std::vector<std::uint32_t> stages_on(const schedule::Schedule& schedule, const schedule::Problem& problem,
@@ -48,15 +48,15 @@ std::vector<std::uint32_t> stages_on(const schedule::Schedule& schedule, const s
   return stages;
 }
 
-// Layers alone, of `stages` dealt over so many ranks. ZeRO-3 gathers the parameters of a layer for its forward and for
-// its backward, and reduces its gradients, each micro-batch anew. ZeRO-2 reduces bucket by bucket: the fewest pieces
-// that can be are one, and one message takes no longer than its parts. What may be otherwise counts for nothing.
+// The data lane of one rank, for layers alone. ZeRO-3 gathers the parameters of a layer for its forward and for its
+// backward, and reduces its gradients, in each micro-batch. ZeRO-2 reduces in buckets: a single piece is a lower bound,
+// because one message takes no longer than its parts. Anything uncertain counts as zero.
 Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vector<std::uint32_t>& stages,
              std::int64_t over) {
   Lane lane;
   const auto& training = plan.job.training;
   const bool plain = !training.updates_at_once() && !training.offload.one_owner && training.offload.tiles <= 1;
-  // Both copies of a rank share what is gathered.
+  // Both copies on a rank share what is gathered.
   if (plan.zero() < 2 || !plain || plan.job.copies > 1) return lane;
   const auto bytes_of = plan::state_bytes(training);
   const auto price = [&](CollectiveKind kind, double size, const GroupShape& group, std::uint32_t tensors) {
@@ -65,7 +65,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   };
   const auto tensors = static_cast<std::uint32_t>(std::max<std::int64_t>(1, plan.job.framework.sharded_tensors));
   Time gathers, reduces;
-  double dense = 0, experts = 0;  // that ZeRO-2 reduces
+  double dense = 0, experts = 0;  // bytes that ZeRO-2 reduces
   std::map<models::LayerKind, std::int64_t> layers;
   for (const auto s : stages)
     for (std::int64_t l = 0; l < plan.stage(s).layers; ++l) layers[plan.job.model.kind(plan.stage(s).first + l)]++;
@@ -102,7 +102,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   return lane;
 }
 
-// The least that a backward of a stage takes, in one piece or two.
+// The minimum time of a stage's backward, whether or not it is split.
 Time backward(const schedule::Schedule& schedule, const schedule::Problem& problem, std::size_t stage) {
   const auto s = static_cast<std::uint16_t>(stage);
   const Time whole = problem.time({0, s, Op::backward});
@@ -142,7 +142,7 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
   auto s = space.scenario(whole);
   auto& c = *s.concrete;
   s.schedule = {};
-  // Layers of one kind are all alike: one alone and the others together say as much.
+  // Layers of one kind are equal: one of them and all the others together are sufficient.
   const auto layers = c.model.layers;
   const bool ends = c.model.family != models::Family::mlp;
   bool one_kind = ends && layers > 1;
@@ -170,7 +170,7 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
         if (!t.empty()) t.erase(t.begin() + 2), t.insert(t.begin() + 1, std::size_t(layers - 1), Time(t[1]));
       }
     const auto held = plan.held(all);
-    // Groups of another shape have other prices: nothing is known from here where the axes do not stand as usual.
+    // Groups of another shape have other prices, so there is no bound unless the axes are in their usual order.
     const bool alike = s.placement == plan::kUsualOrder;
     if (!alike) prices.parts = {};
     const auto orders = space.orders(family);
@@ -207,7 +207,7 @@ FamilyPrices family_compute(const Space& space, const Layout& family) { return p
 std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario) {
   const auto& c = *scenario.concrete;
   const auto& schedule = scenario.schedule.schedule();
-  // A search may put its stages elsewhere than its name says.
+  // A searched schedule may place its stages differently from its declared placement.
   if (c.partition.kind == plan::Partition::Kind::balanced || schedule.plan || prices.parts.forward.empty())
     return std::nullopt;
   const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
@@ -249,7 +249,7 @@ std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::StageC
 Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& problem,
                   const std::vector<Lane>& lanes) {
   const auto stages = problem.stages();
-  const bool graph = !problem.edges.empty();  // who feeds whom is not a chain
+  const bool graph = !problem.edges.empty();  // stages form a graph, not a chain
   const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
   const std::int64_t microbatches = both_ways ? problem.microbatches / 2 : problem.microbatches;
   struct Rank {
@@ -272,7 +272,7 @@ Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& p
                               ? problem.transfer[s]
                               : Time{};
     head += problem.forward[s] + transfer;
-    // Of a split backward the weight gradient may come last, behind what it was waited for.
+    // In a split backward the weight gradient may come last, after the part that others wait for.
     if (!schedule.splits_backward) tail += back + transfer;
   }
   Time most;
@@ -284,11 +284,12 @@ Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& p
   return most;
 }
 
-Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts& staged, const schedule::Replay& passes) {
+Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts& staged,
+                   const schedule::Replay& passes) {
   const auto plan = with_setting(*staged.lowering.plan(), scenario);
   const auto& schedule = scenario.schedule.schedule();
   const auto& problem = staged.problem;
-  // Checkpoints that are cut or on another tier are counted by nobody here.
+  // Partitioned or offloaded checkpoints are not counted here.
   const bool activations =
       !plan.job.training.cuts_checkpoints() && plan.job.training.checkpoints_on() == graph::Tier::device;
   double most = 0;

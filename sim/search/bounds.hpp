@@ -1,5 +1,5 @@
-// What no layout of a family, and no layout at all, can do without: time and memory from below. The leaf itself is
-// answer::estimate and what `run` says of memory; sim/design/planning-search.md derives why these are bounds of it.
+// Lower bounds of time and memory, for a family of layouts and for a single one. A single layout is evaluated by
+// answer::estimate and by the memory of `run`; sim/design/planning-search.md proves that these are bounds of it.
 #pragma once
 #include <functional>
 #include <optional>
@@ -13,23 +13,23 @@
 
 namespace rehearsal::search {
 
-// The first of what is wrong, without its place: that of the file says nothing of a layout.
+// The first error without its location: a location in the file does not help with a layout.
 std::string said(const UserError& error);
 
-// What replicas say to each other in a step, of one rank: collectives that are all on its data lane.
+// Communication between the replicas of one rank in a step: the collectives on its data lane.
 struct Lane {
-  Time all;     // one after the other
-  Time serial;  // of these: while the rank computes nothing
+  Time all;     // serialised total
+  Time serial;  // the part of it during which the rank computes nothing
 };
 
-// Of a family, from one staging in which every layer is a stage of its own, on one rank.
+// For a family, from one staging in which every layer is a stage of its own, on one rank.
 struct FamilyPrices {
-  // Embedding, layers one by one, head (an mlp: its layers alone). No transfers.
+  // Embedding, each layer, head (an mlp: only layers). No transfers.
   schedule::Problem parts;
-  // Of computing alone, under any setting: time of the busiest rank of any pipeline over these GPUs, without a bubble.
+  // Computation only, under any setting: the busiest rank of any pipeline over these GPUs, without bubble.
   Time compute;
-  // Under each setting: the same with what replicas say to each other, and memory of the fullest. Empty where a rule
-  // that only a plan knows refuses the family, for the reason `refused`.
+  // Per setting: the same plus communication between replicas, and memory of the fullest rank. Empty if a rule that
+  // needs a plan refuses the family, with the reason in `refused`.
   struct Floor {
     Setting setting;
     Time iteration;
@@ -39,23 +39,25 @@ struct FamilyPrices {
   std::string refused;
 };
 FamilyPrices family_prices(const Space& space, const Layout& family);
-// `compute` and `refused` of these alone, which takes a fraction of the time.
+// Only `compute` and `refused`, in a fraction of the time.
 FamilyPrices family_compute(const Space& space, const Layout& family);
-// As if nothing were sharded and nothing left the device; where rules do not allow that, with the first level of ZeRO
-// of these that they do (LOMO's replicas: 3). Stages take the same times. Throws what was said of the first.
+// As if nothing were sharded or offloaded or, if rules forbid that, with the first ZeRO level among the settings that
+// is allowed (LOMO's replicas: 3). Stage times are the same. Throws the error of the first attempt.
 answer::StageCosts stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings);
-// The stages of an order made of those parts, as a plan deals them; nothing where that depends on their times.
+// The stages of an order, assembled from those parts as a plan distributes them; nothing if that depends on their
+// times.
 std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const scenario::Scenario& scenario);
 
-// Of all orders that put stages on ranks alike: the busiest rank, from when a first micro-batch can reach it until its
-// last one has left the pipeline. `schedule`: whether it splits backwards says which of their times count. `lanes`: of
-// each rank, as below; empty where the end of the step tells.
+// A bound for all orders with the same placement of stages: the busiest rank, from when a first micro-batch can reach
+// it until its last one has left the pipeline. `schedule` tells whether backwards are split. `lanes`: per rank, as
+// below; empty if the end of the step is decisive.
 Time passes_floor(const schedule::Schedule& schedule, const schedule::Problem& problem, const std::vector<Lane>& lanes);
-// Of ZeRO-2 and 3; nothing below.
+// For ZeRO-2 and 3; empty for lower levels.
 std::vector<Lane> lanes(const scenario::Scenario& scenario, const answer::StageCosts& staged);
 
-// Of the device of the fullest rank: states as they are sharded, what the walk of the schedule holds, the context.
-// `staged` may have been staged under another setting.
-Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts& staged, const schedule::Replay& passes);
+// Memory on the device of the fullest rank: sharded states, the buffers that the walk of the schedule holds, the
+// context. `staged` may have been staged under another setting.
+Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts& staged,
+                   const schedule::Replay& passes);
 
 }  // namespace rehearsal::search

@@ -1,4 +1,4 @@
-// One layout by itself, and what many of them leave to choose from.
+// Evaluates a single layout, and extracts the Pareto front of many.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::optional<Found> evaluate(const Space& space, const Layout& layout, std::str
     auto scenario = space.scenario(layout);
     scenario.simulate.detail = space.file().bases[layout.base].scenario.simulate.detail;
     const auto summary = answer::predict(scenario, {.summary = {.memory = true, .critical_path = false}}).summary;
-    for (const auto& tier : summary.tiers)  // that is too small: no matter of bytes on the device
+    for (const auto& tier : summary.tiers)  // tiers that are too small; the bytes on the device do not matter
       if (tier.fits == false) return no("what leaves the device does not fit where it goes");
     const Time step = summary.useful ? summary.useful->step : summary.iteration;
     return Found{layout, summary.iteration,    summary.iteration - summary.contention.value_or(Time{}),
@@ -50,7 +50,7 @@ std::optional<Found> evaluate(const Space& space, const Layout& layout, std::str
   } catch (const UserError& error) {
     return no(said(error));
   } catch (const InternalError& error) {
-    // Of millions of layouts one that meets a bug of ours must not stop the others.
+    // Among millions of layouts, one that meets an internal error must not stop the others.
     return no(fmt::format("internal error: {}; please report it", error.what()));
   }
 }

@@ -1,4 +1,4 @@
-// What a search is for: by what layouts are ordered, and what the training of which `job` tells must keep to.
+// The objective of a search: how layouts are ordered, and the limits of the training run that `job` describes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -25,25 +25,25 @@ struct Goal {
 };
 Goal goal_of(const scenario::PlanSpace& space);
 
-// Days, GPU-hours and money of the job on each size of the cluster; nothing where the file has no job.
+// Days, GPU-hours and cost of the job on each size of the cluster; nothing if the file has no job.
 class Runs {
  public:
-  // Throws UserError: what the job asks is unknown.
+  // Throws UserError if a request of the job cannot be computed.
   explicit Runs(const scenario::PlanFile& file);
 
-  // Of steps of so many seconds, without what works take from each other. Throws UserError where it hardly trains.
+  // For steps of this length, without contention. Throws UserError if the job makes hardly any progress.
   std::optional<job::Totals> expected(std::size_t size, double step_seconds, std::int64_t replicas) const;
-  // Of an iteration that is known from below. A step that trains takes no less.
+  // For a lower bound of the iteration. A training step takes at least as long.
   std::optional<job::Totals> least(std::size_t size, Time iteration) const;
 
  private:
   std::vector<job::ThroughputModel> paces_;  // empty without a job
 };
 
-// By what layouts are ordered, the least first; of those of which little is known each part from below.
+// The sort key of layouts, smallest first; a lower bound in each component while a layout is not fully evaluated.
 struct Key {
-  std::int64_t gpus = 0;  // where the fewest are wanted
-  double worth = 0;       // money or days, where they are
+  std::int64_t gpus = 0;  // if GPUs are to be minimised
+  double worth = 0;       // cost or days, if these are to be minimised
   Time time;              // of the iteration
   friend bool operator<(const Key& a, const Key& b) {
     if (a.gpus != b.gpus) return a.gpus < b.gpus;
@@ -51,9 +51,9 @@ struct Key {
     return a.time < b.time;
   }
 };
-// `run`: of that time.
+// `run`: the totals for that time.
 Key key_of(const Goal& goal, std::int64_t gpus, Time time, const std::optional<job::Totals>& run);
-// By which share of it a value may be above the optimum, which is not below `bound`.
+// The share of `value` by which it may exceed the optimum, which is not below `bound`.
 double gap(const Key& value, const Key& bound);
 
 }  // namespace rehearsal::search

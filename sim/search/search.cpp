@@ -17,20 +17,20 @@
 namespace rehearsal::search {
 namespace {
 
-// What is known of an item: its key is a bound of all layouts below it; that of what is timed is exact where nobody
-// feels anybody, and that of what is done as `run` says it.
+// How far an item has been evaluated. Its key is a lower bound of all layouts below it; for `timed` it is exact without
+// contention, for `done` it is the result of `run`.
 enum class Step : std::uint8_t { kin, family, order, bounded, timed, done };
 
 struct Item {
   Key key;
   Layout layout;
   Step step = Step::family;
-  std::uint64_t layouts = 1;  // below it
-  double device = 0;          // bytes on the fullest GPU, from below
+  std::uint64_t layouts = 1;  // number of layouts below it
+  double device = 0;          // lower bound of the bytes on the fullest GPU
 
-  std::uint64_t settings = 0;            // of an order: which of those of its family, as bits
-  std::size_t kin = 0, first = 0;        // of kin: which, and its first family that is not refused
-  std::shared_ptr<const Found> found{};  // of what is done
+  std::uint64_t settings = 0;            // of an order: bit mask over the settings of its family
+  std::size_t kin = 0, first = 0;        // of kin: its index, and its first family that is not refused
+  std::shared_ptr<const Found> found{};  // set when done
 };
 struct Later {
   bool operator()(const Item& a, const Item& b) const {
@@ -39,7 +39,7 @@ struct Later {
   }
 };
 
-// What comes of one item.
+// The results of expanding one item.
 struct Result {
   std::vector<Item> items;
   Counts counts;
@@ -52,7 +52,7 @@ struct Result {
   }
 };
 
-// By rules, which name the numbers of the layout that they refuse.
+// Refusals grouped by rule: messages that differ only in numbers have the same rule.
 class Refusals {
  public:
   void add(const Refusal& refusal) {
@@ -73,8 +73,8 @@ class Refusals {
   std::map<std::string, Refusal> by_rule_;
 };
 
-// From all over the space, so that a search that is stopped among them has seen something of everything: steps by the
-// golden section, which come to each of them once where their number and the step have no divisor in common.
+// Reorders to sample the whole space early, so that a search that is stopped here has seen every region: steps by the
+// golden section, made coprime to the number of items so that each is visited exactly once.
 std::vector<Kin> spread(std::vector<Kin> kins) {
   const auto count = kins.size();
   auto step = std::max<std::size_t>(1, std::size_t(double(count) * 0.618));
@@ -104,15 +104,15 @@ class Search {
   }
 
  private:
-  static constexpr std::size_t kRound = 64, kSimulated = 8;  // items of a round, and graphs among them
+  static constexpr std::size_t kRound = 64, kSimulated = 8;  // items per round, and simulated graphs among them
 
-  // The first of those found are proven; the others are the best of what it took to prove that.
+  // The first `proven` results are proven; the rest are the best of those found on the way.
   bool enough() const { return found_.size() >= options_.proven && fits_ >= options_.best; }
   bool go_on() const {
     if (!options_.go_on) return true;
     return options_.go_on(counts_, best_ ? std::optional(best_->time) : std::nullopt);
   }
-  // Of an iteration that takes so long or longer.
+  // The key of an iteration of at least this length.
   Key bound(const Layout& layout, Time time) const {
     return key_of(goal_, space_.gpus(layout), time, space_.runs().least(layout.base, time));
   }
@@ -123,7 +123,7 @@ class Search {
     return {bound(layout, time), layout, step, layouts};
   }
 
-  // The first of them also where the search is stopped at once, so that it ends with something.
+  // Always opens the first batch, so that a search that is stopped at once still has a result.
   void open_kins() {
     constexpr std::size_t kAtOnce = 64;
     for (std::size_t begin = 0; begin < kins_.size() && (go_on() || begin == 0); begin += kAtOnce) {
@@ -134,7 +134,7 @@ class Search {
       opened_ = begin + count;
     }
   }
-  // What computing takes is the same for all of them; that of the first tells.
+  // Computation takes at least as long in the others as in the first, which therefore bounds them all.
   void open_kin(std::size_t which, Result& result) const {
     const Kin& families = kins_[which];
     for (std::size_t i = 0; i < families.size(); ++i) {
@@ -157,7 +157,7 @@ class Search {
     const Kin& families = kins_[kin.kin];
     for (std::size_t i = kin.first; i < families.size(); ++i) open(*families[i], kin.key.time, result);
   }
-  // A family by what is sharded and what leaves the device: memory first, which cuts most.
+  // Splits a family by sharding and offloading: memory first, which eliminates most.
   void open(const Family& family, Time least, Result& result) const {
     const auto prices = family_prices(space_, family.layout);
     const double most = capacity(space_, family.layout);
@@ -234,7 +234,7 @@ class Search {
     }
   }
 
-  // By the orders of its pipeline, whose stages are sums of the same parts.
+  // Splits a family by pipeline orders, whose stages are sums of the same parts.
   void order(const Item& family, Result& result) const {
     const auto prices = family_prices(space_, family.layout);
     result.counts.stagings++;
@@ -245,7 +245,7 @@ class Search {
       const auto& schedule = schedule::registry().at(space_.schedules()[order.schedule]);
       const auto problem = stages_of(prices, space_.scenario(layout));
       const Time passes = problem ? passes_floor(schedule, *problem, {}) : Time{};
-      // Settings that say nothing of the time share an item, as they share the passes.
+      // Settings that do not raise the bound share an item, as they share the passes.
       auto alike = item(Step::order, layout, passes, 0);
       for (std::size_t i = 0; i < prices.floors.size(); ++i) {
         const auto& floor = prices.floors[i];
@@ -266,8 +266,8 @@ class Search {
     }
   }
 
-  // The walk of its passes tells how much it holds, and where no graph is needed how long it takes. No setting changes
-  // the passes.
+  // The walk of the passes gives the memory and, if no graph is needed, the time. The passes do not depend on the
+  // setting.
   void price(const Item& order, Result& result) const {
     const auto settings = space_.settings(order.layout);
     try {
@@ -316,15 +316,15 @@ class Search {
     }
   }
 
-  // As `run` does. Contention only adds: each work lasts at least as long as alone, and starts when what it waits for
-  // has ended.
+  // As `run` does. Contention can only lengthen the step: each work lasts at least as long as alone, and starts when
+  // its predecessors have ended.
   void simulate(const Item& bound, Result& result) const {
     result.counts.simulated++;
     const bool priced = bound.step == Step::timed;
     std::string why;
     auto found = evaluate(space_, bound.layout, &why);
     if (!found) {
-      result.counts.priced -= priced;  // wraps, and comes out right in the sum
+      result.counts.priced -= priced;  // wraps around, which cancels in the sum
       return result.refuse(bound.layout, 1, why);
     }
     result.counts.priced += !priced;
@@ -342,8 +342,8 @@ class Search {
     }
   }
 
-  // Stopped before anything was known to fit: straight down from what leaves most of the memory to what its bound does
-  // not count, in the order of their times, until one fits.
+  // Stopped before any layout was known to fit: depth first, in order of time, from items whose bound leaves most of
+  // the memory free for what the bound does not count, until a layout fits.
   void dive() {
     if (queue_.empty()) return;
     bound_ = queue_.top().key;
@@ -371,7 +371,7 @@ class Search {
       }
     }
   }
-  // By what is known of its memory so far: states alone of a family and of an order.
+  // By the memory known so far: for a family or an order, only model states.
   bool roomy(const Item& item) const {
     const double most = capacity(space_, item.layout);
     return item.device <= (item.step >= Step::bounded ? item.step == Step::done ? 1 : 0.8 : 0.4) * most;
@@ -382,7 +382,7 @@ class Search {
     if (stopped && !bound_ && !queue_.empty()) bound_ = queue_.top().key;
     outcome.stopped = stopped;
     outcome.places = std::min(found_.size(), options_.best);
-    // What is done but not yet the next of all is as good as any that is known.
+    // Finished items that are not yet proven next are still among the best known.
     std::uint64_t left = 0;
     for (; !queue_.empty(); queue_.pop()) {
       if (queue_.top().step == Step::done)
@@ -407,7 +407,7 @@ class Search {
     if (options_.predict) predict(outcome);
     return outcome;
   }
-  // A family that a bound has ruled out lacks more than its bound says: of its layouts the one that keeps least.
+  // A family ruled out by a bound lacks more memory than the bound says: evaluates the layout with the least memory.
   std::optional<Outcome::Nearest> nearest() const {
     if (!nearest_) return std::nullopt;
     auto near = *nearest_;
@@ -437,13 +437,13 @@ class Search {
   const std::vector<Kin> kins_;
   std::priority_queue<Item, std::vector<Item>, Later> queue_;
   std::vector<Found> found_;
-  std::size_t fits_ = 0;     // found, and what is done and still in the queue
+  std::size_t fits_ = 0;     // found, or finished and still in the queue
   std::optional<Key> best_;  // of those
   Counts counts_;
   std::size_t opened_ = 0;
   std::optional<Outcome::Nearest> nearest_;
   Refusals refusals_;
-  std::optional<Key> bound_;  // of all that was open when the search was stopped
+  std::optional<Key> bound_;  // of everything still open when the search was stopped
 };
 
 }  // namespace
@@ -452,7 +452,7 @@ Outcome search(const Space& space, const Options& options) {
   const auto goal = goal_of(space.file().space);
   auto outcome = Search(space, options, goal).run();
   if (!goal.limited() || outcome.stopped || !outcome.top.empty()) return outcome;
-  // Which limit is out of reach, and by how much: the cheapest that is in time, the fastest, or the cheapest of all.
+  // Which limit cannot be met, and by how much: the cheapest layout in time, the fastest, or the cheapest of all.
   auto other = options;
   other.best = 1;
   std::vector<Goal> relaxed;

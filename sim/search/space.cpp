@@ -15,7 +15,7 @@ using scenario::PlanSpace;
 
 namespace {
 
-constexpr std::size_t kMostOffloads = 16;  // with four levels of ZeRO as many settings as a word has bits
+constexpr std::size_t kMostOffloads = 16;  // with four ZeRO levels, as many settings as a word has bits
 
 using Degrees = std::vector<std::int64_t>;
 
@@ -26,7 +26,7 @@ Degrees divisors(std::int64_t n, std::int64_t most) {
   return all;
 }
 
-// Without a pipeline schedules differ by what their one rank does, and many do the same.
+// Without a pipeline, schedules differ only in the program of the single rank, and many have the same one.
 struct Program {
   std::vector<schedule::Action> actions;
   bool splits_backward = false;
@@ -38,7 +38,7 @@ Program program_of(const schedule::Schedule& schedule, const schedule::Problem& 
   return program;
 }
 
-// Those of a list that divide, or all that do.
+// Divisors among the given list, or all divisors.
 Degrees degrees(const PlanSpace::Degrees& given, std::int64_t n, std::int64_t most) {
   if (!given) return divisors(n, most);
   Degrees all = *given;
@@ -46,8 +46,8 @@ Degrees degrees(const PlanSpace::Degrees& given, std::int64_t n, std::int64_t mo
   return all;
 }
 
-// Rules cost nothing to find out; searches do, and what never flushes, cuts sequences or trains two copies at once is
-// another kind of training. They may be asked for by name.
+// The default schedules. Left out are those found by a search, which are slow to compute, and those that train
+// differently: without flush, with cut sequences or with two copies of the model. They can be requested by name.
 std::vector<std::string> usual_schedules() {
   std::vector<std::string> names;
   for (const auto& name : schedule::registry().names()) {
@@ -61,7 +61,7 @@ std::vector<std::string> usual_schedules() {
 
 }  // namespace
 
-// Goes through the degrees from the outside to the inside, and remembers what the last refusal was for.
+// Enumerates the degrees from outermost to innermost, and remembers the most specific refusal.
 class Space::Builder {
  public:
   explicit Builder(Space& space) : space_(space), choice_(space.file_.space) {}
@@ -78,11 +78,11 @@ class Space::Builder {
   }
 
  private:
-  // The deeper a layout got before it was refused, the more its reason says.
+  // The deeper a layout got before it was refused, the more specific the reason.
   void refuse(int depth, const std::string& why) {
     if (depth >= depth_) depth_ = depth, reason_ = why;
   }
-  // `has`: what the framework has of it beside `idle`, the value that asks for nothing.
+  // `has`: whether the framework supports a value; always true for `idle`, which requests nothing.
   template <class Values, class Member, class Next>
   void each(int depth, const char* key, const Values& values, Member Layout::*member, bool has, Member idle,
             const Next& next) {
@@ -190,8 +190,8 @@ Space::Space(scenario::PlanFile file) : file_(std::move(file)), runs_(file_) {
   Builder(*this).build();
 }
 
-// Tensor and context groups stand where they stand, whoever their neighbours are. Experts do not: their groups reach
-// over replicas, and so their prices may change with them.
+// Tensor and context groups have the same placement in every family of a kin. Expert groups do not: they span replicas,
+// so their prices may differ.
 std::vector<Kin> Space::kins() const {
   std::vector<Kin> kins;
   std::map<Layout, std::size_t> known;
@@ -206,7 +206,7 @@ std::vector<Kin> Space::kins() const {
   return kins;
 }
 
-// Without a pipeline one of those that do the same.
+// Without a pipeline, only one of the orders with the same program.
 std::vector<Order> Space::find_orders(const Layout& of) const {
   const auto& model = base(of).concrete->model;
   const auto m = microbatches(of);
@@ -227,7 +227,7 @@ std::vector<Order> Space::find_orders(const Layout& of) const {
     for (const auto v : both_ways ? std::vector<std::int64_t>{2} : chunks) {
       if (v < schedule.min_chunks || v > schedule.max_chunks || (of.pipeline == 1 && v > 1)) continue;
       if (of.pipeline * v / (both_ways ? 2 : 1) > model.layers + 2) continue;
-      if (v == 1 && of.pipeline > 1 && !schedule.one_chunk.empty()) continue;  // another schedule
+      if (v == 1 && of.pipeline > 1 && !schedule.one_chunk.empty()) continue;  // equals another schedule
       const Time any{1'000'000};
       const auto problem = schedule::uniform_problem(std::uint32_t(of.pipeline), std::uint32_t(m), std::uint32_t(v),
                                                      any, any, any, Time{});
@@ -256,7 +256,7 @@ std::vector<Setting> Space::settings(const Layout& of) const {
   const bool replicated = of.data * of.context > 1;
   std::vector<Setting> settings;
   for (const auto zero : file_.space.zero.value_or(all)) {
-    if (!replicated && zero != 0 && !file_.space.zero) continue;  // shares nothing
+    if (!replicated && zero != 0 && !file_.space.zero) continue;  // there are no replicas to shard over
     if (!support(of).has_zero(zero, of.pipeline > 1)) continue;
     for (std::size_t o = 0; o < file_.space.offload.size(); ++o) {
       auto layout = of;
@@ -272,7 +272,7 @@ std::vector<Setting> Space::settings(const Layout& of) const {
 
 namespace {
 
-// What a layout says: a key of the file, the field that it fills, and with what.
+// One choice of a layout: a key of the file, its field, and the value.
 struct Choice {
   const char* key;
   const fields::Field* field;

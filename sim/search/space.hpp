@@ -1,6 +1,6 @@
-// The layouts that a plan may choose from: every combination of degrees, micro-batch, schedule and what is kept where
-// that model, schedule and cluster allow. They come as families of those that share all but the order of the pipeline
-// and what is sharded or leaves the device, so that a family is refused, or cut, as one.
+// The layouts that a plan may choose from: every combination of degrees, micro-batch, schedule, sharding and offloading
+// that model, schedule and cluster allow. Layouts are grouped into families that share everything but the pipeline's
+// order, sharding and offloading, so that a whole family can be refused or eliminated at once.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -16,36 +16,36 @@
 
 namespace rehearsal::search {
 
-// One of them. The order of its members is the order in which the first of equals wins: fewer GPUs, then what a user
-// would rather leave alone.
+// A layout. The order of its members breaks ties: fewer GPUs first, then the settings that a user would rather not
+// change.
 struct Layout {
-  std::uint16_t base = 0;  // which of PlanFile::bases
+  std::uint16_t base = 0;  // index into PlanFile::bases
   models::Recompute recompute = models::Recompute::none;
   std::uint8_t zero = 0;
-  std::uint16_t offload = 0;  // which of PlanSpace::offload
+  std::uint16_t offload = 0;  // index into PlanSpace::offload
   std::int32_t tensor = 1, context = 1, pipeline = 1, data = 1, expert = 1;
   bool sequence = false;
   std::int32_t chunks = 1;
-  std::uint16_t schedule = 0;  // which of Space::schedules()
+  std::uint16_t schedule = 0;  // index into Space::schedules()
   std::int32_t micro = 1;
   friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
-// Those that differ in chunks, schedule, zero and offload alone.
+// Layouts that differ only in chunks, schedule, zero and offload.
 struct Family {
   Layout layout;
   std::uint64_t layouts = 0;
 };
-// Families whose layers have the same prices, with the fewest pipeline ranks first: computing takes all of them as long
-// as the first or longer, however many replicas and pipeline ranks there are, as these divide the micro-batches of one
-// another. Longer where a rank has more micro-batches: all but the first of them add to what the gradients hold.
+// Families whose layers have equal prices, fewest pipeline ranks first. Computation takes all of them at least as long
+// as the first, however the GPUs are split into pipeline ranks and replicas: more replicas mean fewer micro-batches for
+// each. It takes longer if a rank has more micro-batches: all but the first add to existing gradients.
 using Kin = std::vector<const Family*>;
-// An order of the pipeline.
+// An order of the pipeline: chunks and schedule.
 struct Order {
   std::int32_t chunks = 1;
   std::uint16_t schedule = 0;
 };
-// What is sharded over replicas, and what leaves the device.
+// Sharding over replicas, and offloading.
 struct Setting {
   std::uint8_t zero = 0;
   std::uint16_t offload = 0;
@@ -53,7 +53,7 @@ struct Setting {
 
 class Space {
  public:
-  // Throws UserError where nothing is left, and which key leaves it so.
+  // Throws UserError if no layout is left, naming the key that excludes the last ones.
   explicit Space(scenario::PlanFile file);
 
   const scenario::PlanFile& file() const { return file_; }
@@ -66,9 +66,9 @@ class Space {
 
   std::vector<Order> orders(const Layout& of) const;      // of a family
   std::vector<Setting> settings(const Layout& of) const;  // likewise
-  // As `run` has it, but without its job, and in the detail that is quickest: every one takes the same time.
+  // As in `run`, but without its job and at the fastest detail: the iteration is the same at every detail.
   scenario::Scenario scenario(const Layout& layout) const;
-  // What makes the file say so: keys with their values.
+  // The keys and values that set this layout in the file.
   std::vector<std::pair<std::string, std::string>> sets(const Layout& layout) const;
 
  private:

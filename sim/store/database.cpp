@@ -18,10 +18,10 @@
 namespace rehearsal::store {
 namespace {
 
-constexpr int kPatience = 60'000;  // ms that one waits for another's transaction, which takes a few
+constexpr int kPatience = 60'000;  // ms to wait for another transaction, which takes a few ms
 
-// File systems of several machines, from linux/magic.h and, where it has no name for them, their own sources (Lustre
-// lustre_user.h, GPFS gpfs.h, BeeGFS's client).
+// File systems shared between machines, from linux/magic.h and, if it has no name for them, from their own sources
+// (Lustre lustre_user.h, GPFS gpfs.h, BeeGFS's client).
 bool shared_by_machines(const std::string& path) {
   auto folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
@@ -44,14 +44,14 @@ bool shared_by_machines(const std::string& path) {
   }
 }
 
-// For a URI.
+// Escapes a path for a URI.
 std::string escaped(const std::string& path) {
   std::string text;
   for (const char c : path) text += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
   return text;
 }
 
-// Why a file cannot be opened: SQLite tries several ways, and remembers what the last one met.
+// The reason that a file cannot be opened: SQLite tries several ways and reports only the last failure.
 std::string why_closed(const std::string& path, bool writing) {
   std::error_code unknown;
   auto folder = std::filesystem::path(path).parent_path().string();
@@ -76,7 +76,7 @@ Database::Database(std::string path, Access access) : path_(std::move(path)), ac
 }
 
 void Database::open(Access access) {
-  // "./": a name that begins with "file:" is a name.
+  // the prefix "./" keeps a name that begins with "file:" from being read as a URI
   const std::string name = path_.starts_with('/') ? path_ : "./" + path_;
   if (access == Access::write) {
     connect(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
@@ -86,8 +86,8 @@ void Database::open(Access access) {
   connect(name, SQLITE_OPEN_READONLY);
   const int code = sqlite3_exec(connection_, "PRAGMA schema_version", nullptr, nullptr, nullptr);
   if (code == SQLITE_OK) return;
-  // Even a reader keeps an index beside the file. Where it cannot, nobody can write either, and none is needed for a
-  // file that has no journal.
+  // Even a reader keeps an index beside the file. If that is impossible, no other process can write either, and a file
+  // without journal needs no index.
   std::error_code unknown;
   if ((code & 0xff) != SQLITE_CANTOPEN || !std::filesystem::exists(path_, unknown) ||
       std::filesystem::exists(path_ + "-wal", unknown))
@@ -102,18 +102,18 @@ void Database::connect(const std::string& name, int flags) {
   sqlite3_busy_timeout(connection_, kPatience);
 }
 
-// Readers and a writer do not wait for each other, and a commit is one append. Its index is memory that processes
-// share, which several machines do not: there the older journal, whose locks are those of the file system.
+// Readers and a writer do not wait for each other, and a commit is a single append. The index is memory shared between
+// processes, which several machines do not have: there the older journal is used, with the locks of the file system.
 void Database::write_ahead() {
   const char* sql = shared_by_machines(path_) ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL";
-  // SQLite does not wait by itself for the lock that changing the journal needs.
+  // SQLite itself does not wait for the lock that changing the journal requires.
   for (int waited = 0;; waited += 20) {
     const int code = sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr);
     if (code == SQLITE_OK) break;
     if ((code & 0xff) != SQLITE_BUSY || waited >= kPatience) fail(code);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // What is committed survives the end of any process; the loss of power may cost the last commits, never the file.
+  // Committed data survives the end of any process; a power failure may lose the last commits but never the file.
   run("PRAGMA synchronous=NORMAL");
 }
 
@@ -234,7 +234,7 @@ bool Statement::is_null(int column) const { return sqlite3_column_type(statement
 Transaction::Transaction(Database& database) : database_(database) { database_.run("BEGIN IMMEDIATE"); }
 
 Transaction::~Transaction() {
-  // SQLite may have taken it back by itself, which makes this one fail.
+  // fails if SQLite has already rolled back by itself
   if (open_) sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 

@@ -1,5 +1,5 @@
-// SQLite as the store needs it: connection, statements, transactions, and its failures in our words. Private to this
-// room.
+// SQLite as the store uses it: connection, statements, transactions, and translated errors. Private to this
+// folder.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -15,15 +15,15 @@ enum class Access : std::uint8_t { read, write };
 
 class Database {
  public:
-  // Waits for others who write. Throws UserError for a file that cannot be opened, MachineError for a full disk.
+  // Waits for other writers. Throws UserError for a file that cannot be opened, MachineError for a full disk.
   Database(std::string path, Access access);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   void run(const char* sql);
-  std::int64_t number(const std::string& sql);  // first column of the first row; 0 where there is none
-  [[noreturn]] void fail(int code) const;       // of SQLite
+  std::int64_t number(const std::string& sql);  // first column of the first row; 0 if there is none
+  [[noreturn]] void fail(int code) const;       // an SQLite error code
   sqlite3* get() const { return connection_; }
   const std::string& path() const { return path_; }
 
@@ -44,7 +44,7 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Values count from 1, columns from 0. Text must live until the next reset().
+  // Values are numbered from 1, columns from 0. Text must live until the next reset().
   Statement& bind(int index, std::string_view text);
   Statement& bind(int index, std::int64_t number);
   Statement& bind(int index, const std::optional<double>& number);
@@ -63,11 +63,11 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-// All or nothing; the right to write is had from the beginning, so that two never wait for each other.
+// All or nothing; takes the write lock at the beginning, so that two transactions never deadlock.
 class Transaction {
  public:
   explicit Transaction(Database& database);
-  ~Transaction();  // takes back what was not committed
+  ~Transaction();  // rolls back unless committed
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
   void commit();

@@ -41,7 +41,7 @@ struct Store::Prepared {
   mutable std::mutex mutex;
   Database database;
   Worker self;
-  std::int64_t worker = 0, opened = 0;  // our number; the clock of commits when the store was opened
+  std::int64_t worker = 0, opened = 0;  // id of this process; the commit counter when the store was opened
   struct Commands {
     explicit Commands(const Database& d, const std::vector<Column>& columns)
         : look(d,
@@ -62,7 +62,7 @@ struct Store::Prepared {
     Statement look, mark, keep, tick;
   };
   std::optional<Commands> commands;
-  std::map<std::int64_t, bool> works;  // of workers that were met in this transaction
+  std::map<std::int64_t, bool> works;  // whether workers met in this transaction are alive
 };
 
 Store::Store(const std::string& path, std::string version, std::vector<Column> columns, Access access)
@@ -72,7 +72,7 @@ Store::Store(const std::string& path, std::string version, std::vector<Column> c
   if (access == Access::write) enlist();
 }
 
-// Two may make the same file at once: the second finds all there.
+// Two processes may create the same file at once: the second one finds it complete.
 void Store::make() {
   auto& database = prepared_->database;
   Transaction transaction(database);
@@ -119,7 +119,7 @@ void Store::enlist() {
   auto& p = *prepared_;
   p.self = this_worker();
   Transaction transaction(p.database);
-  // Those of this host that are gone need not be remembered: a claim of nobody is free.
+  // Ended workers of this host are removed: a claim without a worker is free.
   std::vector<std::int64_t> gone;
   Statement all(p.database, "SELECT id, host, process, born FROM workers");
   while (all.step())
@@ -143,7 +143,7 @@ Store::~Store() {
     Statement(prepared_->database, "DELETE FROM work WHERE worker = ?1").bind(1, prepared_->worker).run();
     Statement(prepared_->database, "DELETE FROM workers WHERE id = ?1").bind(1, prepared_->worker).run();
     transaction.commit();
-  } catch (const std::exception&) {  // then they are free because this process is gone
+  } catch (const std::exception&) {  // then they are free because this process has ended
   }
 }
 

@@ -30,8 +30,8 @@ std::string this_host() {
          link_target("/proc/self/ns/pid");
 }
 
-// State and start of a process of this host; nothing when there is none. proc(5): the name, field 2, stands in
-// parentheses and may hold anything; the state is field 3, the start field 22.
+// State and start time of a process on this host; nothing if it does not exist. proc(5): the name, field 2, is in
+// parentheses and may contain anything; the state is field 3, the start time field 22.
 struct Found {
   char state = '?';
   std::int64_t born = 0;
@@ -59,7 +59,7 @@ Worker this_worker() {
 bool is_gone(const Worker& worker) {
   if (worker.host != this_host()) return false;
   const auto found = find(worker.process);
-  // One that was killed stays visible until its parent asks: it works no more.
+  // a killed process stays visible until its parent waits for it, but no longer works
   return !found || found->born != worker.born || found->state == 'Z' || found->state == 'X';
 }
 

@@ -88,8 +88,8 @@ class RankBreakdown {
     if (until < end) gaps.push_back({until, end});
 
     collect();
-    // What is left of a gap goes to the next: data-parallel collectives first, then others, what moves between tiers of
-    // memory, messages last.
+    // The rest of a gap goes to the next category: data-parallel collectives first, then others, copies between memory
+    // tiers, messages last.
     const auto waited = [&](Category c) {
       auto& [spans, lasted, lost] = during_[index(c)];
       const Time taken = take(gaps, merged(std::exchange(spans, {})));
@@ -122,7 +122,7 @@ class RankBreakdown {
     INVARIANT(sum == iteration, "the parts of an iteration do not add up to it");
   }
 
-  void collect() {  // what may have been waited for
+  void collect() {  // spans that may have been waited for
     for (std::size_t i = 0; i < program_.size(); ++i) {
       const graph::LaneInfo& lane = graph::info(program_.lane[i]);
       if (lane.kind == graph::LaneKind::tiers)
@@ -135,7 +135,7 @@ class RankBreakdown {
     }
   }
 
-  // Gradients on their way to parameter servers, and what comes back.
+  // Gradients sent to parameter servers, and the results.
   void served(std::size_t i, const graph::LaneInfo& lane) {
     const auto pass = program_.coordinates[i].pass;
     if (pass != graph::Pass::gradient_reduce && pass != graph::Pass::parameter_gather) return;
@@ -157,7 +157,7 @@ class RankBreakdown {
     if (predicted_) lost += std::max(Time{}, whole.end - whole.start - durations_[work.index()]);
   }
 
-  // When a message could have left: from then on it was under way, if only to a wire that others held.
+  // When a message could have left: from then on it counts as in flight, even if it waits for a wire.
   Time handed_over(TaskId send) const {
     const RankId sender = graph_.rank_of(send);
     const auto& program = graph_.program_of(graph_.ranks()[sender.index()]);
@@ -169,8 +169,8 @@ class RankBreakdown {
     return std::min(ready, timeline_.start[send.index()]);
   }
 
-  // Messages on their way while the lane idles before `task`: those it waits for itself or through tasks of other
-  // lanes, such as the gather that puts a sharded message together.
+  // Messages in flight while the lane idles before `task`: those it waits for directly or through tasks of other lanes,
+  // such as the gather that completes a sharded message.
   void messages_awaited_by(std::size_t task, Span gap) {
     std::vector<std::size_t> waiting{task};
     for (std::size_t n = 0; n < waiting.size(); ++n) {
@@ -199,8 +199,8 @@ class RankBreakdown {
   std::span<const Time> durations_;
   bool predicted_;
 
-  // What computation may have waited for, and by how much all of it is longer than alone: as much of what shows is
-  // contention.
+  // What computation may have waited for, and by how much all of it is longer than alone: that share of its exposed
+  // time is contention.
   struct Awaited {
     std::vector<Span> spans;
     Time lasted, lost;
@@ -258,7 +258,7 @@ std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, 
       const Breakdown parts = split_task(graph, program, i, span.end - span.start, durations, false);
       sum += span.end - span.start - parts[index(Category::pipeline_comm)] - parts[index(Category::data_comm)];
     }
-    if (!beside.empty()) {  // what shows of it
+    if (!beside.empty()) {  // its exposed part
       auto shown = merged(std::move(beside));
       take(shown, merged(std::move(computed)));
       for (const Span& span : shown) sum += span.end - span.start;

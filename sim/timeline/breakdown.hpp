@@ -23,8 +23,8 @@ Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time
 Breakdown breakdown(const graph::TaskGraph& graph, const Timeline& timeline, RankId rank,
                     std::span<const Time> durations);
 
-// What of it waits for messages and collectives, of every lane that has some. What they take from the kernels beside
-// them is contention and not counted.
+// The part of it that waits for messages and collectives, on any lane. What these take from concurrent kernels is
+// contention and not counted.
 Time exposed_communication(const Breakdown& parts);
 
 // The rank whose last task ends last (the smallest such id).
@@ -41,7 +41,7 @@ struct CriticalStep {
 // The chain of tasks that decides the end, from first to last; every step starts when its predecessor ends. A message
 // that another waited for ends, as a step, when it has left the wire.
 std::vector<CriticalStep> critical_path(const graph::TaskGraph& graph, const Timeline& timeline);
-// What each task waited for: the predecessor that ended last, which is when it could start. Nothing before it: nothing.
+// What each task waited for: the predecessor that ended last, which set its start. Nothing without predecessor.
 std::vector<std::optional<TaskId>> awaited(const graph::TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace rehearsal::timeline

@@ -88,7 +88,7 @@ class Classes {
           const Time real = (*measured[n].end)[task] - (*measured[n].start)[task];
           auto& c = result_[of_task[i]];
           sums_[of_task[i]].back() += real;
-          // What took less than the clock can tell has no relative error.
+          // A task shorter than the clock's resolution has no relative error.
           if (real > Time{}) errors_[of_task[i]].add(relative(rehearsed, real)), c.of_tasks.compared++;
           if (n == 0) c.tasks++, c.of_tasks.predicted += rehearsed;
         }

@@ -40,7 +40,7 @@ class Walk {
     const RankId rank = graph_.rank_of(task);
     const LocalTask local = graph_.local(task);
     if (const auto meeting = graph_.meeting(rank, local))
-      for (const auto [member, theirs] : *meeting)  // the one that was ready last let all of them start
+      for (const auto [member, theirs] : *meeting)  // the last ready member released all others
         consider_predecessors(member, theirs);
     else
       consider_predecessors(rank, local);
@@ -64,8 +64,8 @@ class Walk {
     const graph::Program& program = graph_.program_of(mine);
     const auto& previous = previous_on_lane(mine.program);
     const Time start = timeline_.start[graph_.task(rank, local).index()];
-    // On a lane of messages a task may have waited for the start of the one before: then that one's predecessors count.
-    // A send that started later than all that waited for the wire, which the message before it held.
+    // On a lane of messages a task may have waited for the start of the previous one: then that one's predecessors
+    // count. A send that started later than all of these waited for the wire, which the previous message held.
     for (std::uint32_t i = local.value; i != kNone; i = previous[i]) {
       for (LocalTask before : program.dependencies[i]) consider(graph_.task(rank, before));
       const std::uint32_t endpoint = program.endpoint[i];

@@ -71,7 +71,7 @@ void accumulate(const graph::TaskGraph& graph, WorkId work, std::int64_t count, 
   }
 }
 
-// Scales `parts` to sum to `span`: rounded down, and what is missing goes to the largest part (the first of equals).
+// Scales `parts` to sum to `span`: rounded down, and the remainder goes to the largest part (the first of equals).
 Breakdown scaled(const Breakdown& parts, Time span, Category when_all_zero) {
   std::int64_t total = 0;
   for (Time part : parts) total += part.count();

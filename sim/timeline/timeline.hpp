@@ -17,15 +17,15 @@ struct Spans {
   std::vector<Time> start, end;  // indexed by TaskId, from the start of the iteration
 };
 
-// What it cost that works share what they use.
+// The cost of contention for shared resources.
 struct Contention {
   struct Resource {
     std::uint32_t number = 0;  // graph::ResourceTable::resources
-    Time slowed;               // by which works that stopped rising at it, all together, are longer
+    Time slowed;               // total extra time of works whose rate it limited
     double busy = 0;           // share of it that was used or held
   };
-  Time without;                     // the iteration in which nobody feels anybody
-  std::vector<Resource> resources;  // at which somebody was slowed, worst first
+  Time without;                     // the iteration without contention
+  std::vector<Resource> resources;  // that slowed some work, worst first
 };
 
 // What the profiler of a device saw of one more iteration, and what the device itself counts of its memory.
@@ -47,15 +47,16 @@ struct Timeline {
   std::vector<Spans> iterations;
   std::vector<Bytes> peak_bytes;            // per rank: high-water mark of its own buffers; empty where none are made
   std::vector<Bytes> allocator_peak_bytes;  // the same as a device's allocator counts it; empty where there is none
-  std::vector<Bytes> allocator_allowance;   // what it may count more: its rounding of as many blocks as were live at once
-  std::vector<DeviceReport> devices;        // of each process with one, where RunOptions::observed asked for it
+  std::vector<Bytes>
+      allocator_allowance;            // what it may count more: its rounding of as many blocks as were live at once
+  std::vector<DeviceReport> devices;  // of each process with one, where RunOptions::observed asked for it
   std::vector<std::vector<Bytes>> beyond_bytes;  // per rank and tier: that of what it keeps beyond; empty likewise
   struct Disk {
     std::string means;     // what carried bytes to files: "io_uring, O_DIRECT"; empty without one
     Bytes length, cached;  // of all files, and how much of them the page cache held at the end
   };
   Disk disk;
-  std::vector<std::string> disturbances;  // what else the machine did meanwhile; empty = nothing was noticed
+  std::vector<std::string> disturbances;  // other activity on the machine meanwhile; empty = none was noticed
   Time clock_error;                       // performed on several hosts: how far their clocks may be apart
   Fidelity fidelity = Fidelity::simulated;
   std::string backend;  // "sim", "loopback", "mpi"

@@ -5,7 +5,7 @@
 namespace rehearsal::timeline {
 
 std::vector<RankId> identical_ranks(const graph::TaskGraph& graph, const Timeline& timeline) {
-  // Measured ranks all differ: beyond so many no more are compared with.
+  // Measured ranks all differ: each is compared with at most this many others.
   constexpr std::size_t kMost = 8;
   std::vector<std::vector<RankId>> seen(graph.programs().size());
   std::vector<RankId> first;

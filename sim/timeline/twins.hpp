@@ -1,5 +1,5 @@
-// Ranks that did the same at the same time. What is derived from the program and the spans of one (how busy it is, its
-// memory) holds for all of them, so that 16,384 ranks of which 16 differ cost as much as 16.
+// Ranks that did the same at the same time. Results from the program and spans of one (how busy it is, its memory) hold
+// for all of them, so that 16,384 ranks of which 16 differ cost as much as 16.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace rehearsal::timeline {
 
-// For each rank the first one with the same program and the same spans; itself where there is none.
+// For each rank the first one with the same program and the same spans, which may be itself.
 std::vector<RankId> identical_ranks(const graph::TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace rehearsal::timeline

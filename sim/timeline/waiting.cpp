@@ -30,7 +30,7 @@ class Waits {
     sums_[{rank.value, awaited.value, axes.bits()}] += time;
   }
 
-  // When a task could have started for all that its own rank knows.
+  // When a task could have started if only its own rank counted.
   void find_ready(RankId rank) {
     const auto& mine = graph_.ranks()[rank.index()];
     const auto& program = graph_.program_of(mine);

@@ -1,4 +1,4 @@
-// Who waits for whom: at meetings of a group for the member that comes last, at a message for its sender.
+// Which ranks wait for which: a group for its last member, the receiver of a message for its sender.
 #pragma once
 #include <vector>
 
@@ -12,8 +12,8 @@ struct Waiting {
   Time time;  // of one iteration
 };
 // All waits of each pair, along each set of axes; pairs that never wait are left out. A group waits from the moment in
-// which a member could have started until the last one could; for a message waits a compute lane that stands still
-// although all else is there.
+// which a member could have started until the last one could; a message is waited for while the compute lane is idle
+// although everything else is ready.
 std::vector<Waiting> waiting(const graph::TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace rehearsal::timeline

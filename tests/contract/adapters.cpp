@@ -1,4 +1,4 @@
-// Low-rank adapters, AdamW inside the backward and gathers in 8 bits: what each is worth, and what it does not go with.
+// Low-rank adapters, AdamW inside the backward and 8-bit gathers: their effects, and what they cannot be combined with.
 #include <doctest/doctest.h>
 
 #include "answer/whole_run.hpp"
@@ -40,7 +40,7 @@ TEST_CASE("adapters: less time, hardly any gradients and states, the same weight
     CHECK(bytes_of(frozen, MemoryCategory::optimizer) < .02 * bytes_of(all, MemoryCategory::optimizer));
     CHECK(bytes_of(frozen, MemoryCategory::gradients) < .02 * bytes_of(all, MemoryCategory::gradients));
     CHECK(frozen.summary.peak.allocated < all.summary.peak.allocated);
-    // Wider ones take longer and learn more; fewer the other way round.
+    // Wider adapters take longer and train more parameters; narrower ones the opposite.
     const auto wide = ask({cut, "training.lora=64"});
     const auto few = ask({cut, "training.lora={rank: 16, modules: [linear_qkv]}"});
     CHECK(seconds_of(wide) > seconds_of(frozen));
@@ -80,14 +80,14 @@ TEST_CASE("layers that are gathered in 8 bits bring half the bytes") {
     return p.summary.traffic.per_gpu.data;
   };
   CHECK(gathered("true", "tensorwise") < gathered("false", "tensorwise"));
-  CHECK(gathered("true", "rowwise") == gathered("false", "rowwise"));  // a scale of a row is made of the whole row
+  CHECK(gathered("true", "rowwise") == gathered("false", "rowwise"));  // a row's scale needs the whole row
 }
 
 TEST_CASE("beside a collective, products that fill a GPU in rounds take longer") {
   const Sets sharded{"parallelism={data: 8, zero: 3}", "framework=fsdp-2023"};
   const auto at_once = ask(with(sharded, {"cluster.gpu.persistent_gemms=false"})), rounds = ask(sharded);
   CHECK(seconds_of(rounds) > seconds_of(at_once));
-  // Alone they take what they take.
+  // Without overlap they take their own time.
   const Sets serial = with(sharded, {"training.overlap={gradients: false, parameters: false}"});
   CHECK(ask(with(serial, {"cluster.gpu.persistent_gemms=false"})).summary.iteration == ask(serial).summary.iteration);
 }

@@ -1,4 +1,4 @@
-// `partition: balanced` is never slower than layers dealt evenly, whatever the schedule, the ends and the network.
+// `partition: balanced` is never slower than evenly divided layers, for any schedule, ends and network.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -62,8 +62,8 @@ TEST_CASE("balanced is never slower than uniform") {
     for (const auto& assumption : answer::stage(s).assumptions)
       even += assumption.find("dealing the layers evenly") != std::string::npos;
   }
-  CHECK(faster > 20);  // it is worth something
-  CHECK(even > 0);     // and the cases where an even slowest stage is a longer iteration are there
+  CHECK(faster > 20);  // it has an effect
+  CHECK(even > 0);     // cases in which an even slowest stage gives a longer iteration occur
 }
 
 TEST_CASE("neither is it between stages that are cut otherwise or stand on other GPUs") {
@@ -73,7 +73,7 @@ TEST_CASE("neither is it between stages that are cut otherwise or stand on other
     const auto pipeline = pick<std::int64_t>(random, {2, 3, 4});
     const auto layers = pick<std::int64_t>(random, {8, 13, 16, 24});
     std::string stages, groups;
-    constexpr std::int64_t sequences = 4;  // of a micro-batch over all replicas
+    constexpr std::int64_t sequences = 4;  // per micro-batch, over all replicas
     std::int64_t micro = 0;
     for (std::int64_t stage = 0; stage < pipeline; stage++) {
       const auto tensor = pick<std::int64_t>(random, {2, 4, 8}), data = 8 / tensor;

@@ -1,11 +1,10 @@
-// Better links, memories and GPUs under random trainings: nothing that moves or computes takes longer by itself, and a
-// step hardly ever.
+// Better links, memories and GPUs in random trainings: no single work takes longer, and a step hardly ever.
 //
-// A step may: what ends earlier may start something that is in the way of others (Graham's anomalies, SIAM J. Appl.
-// Math. 17, 1969). Those above .1 % are listed with what was slower, and none may cost 1 %.
+// A step may: a task that ends earlier may start another one that delays others (Graham's anomalies, SIAM J. Appl.
+// Math. 17, 1969). Steps slower by more than .1 % are listed with their cause, and none may be slower by 1 %.
 //
-// Every other training has kernels that cost their host nothing: time of the host beyond the kernels of a layer is
-// counted as if nothing slowed those, so what is faster alone and as fast in a crowd appears to be slower. Of 15,000
+// In every other training kernels cost their host nothing: host time beyond a layer's kernels is computed as if those
+// were not slowed down, so a kernel that is faster alone and equally fast under contention appears slower. Of 15,000
 // steps 50 were slower by more than .1 % and 9 by more than 1 %, up to 4 %; 8 of those 9 were of this kind.
 #include <doctest/doctest.h>
 
@@ -24,21 +23,26 @@ namespace {
 
 constexpr double kListed = .001, kMost = .01, kMostOfHosts = .05;
 constexpr const char* kNoHost = "framework.host_time_per_kernel=0us";
-constexpr double kWeights = 0x1p-20;  // to which weights are whole: who crowds its own links feels it
+constexpr double kWeights = 0x1p-20;  // precision of weights: detects flows that contend on their own links
 
 struct Change {
   const char* key;
   double factor;
 };
-constexpr Change kChanges[] = {
-    {"cluster.links.scale_out.bandwidth", 1.3},  {"cluster.links.scale_out.bandwidth", 4},  {"cluster.links.scale_up.bandwidth", 1.3},
-    {"cluster.links.scale_up.bandwidth", 4}, {"cluster.links.scale_up.p2p_bandwidth", 2}, {"cluster.links.scale_out.latency", .5},
-    {"cluster.links.scale_up.latency", .5},  {"cluster.message_overhead", .5},    {"cluster.gpu.sms", 1.5},
-    {"cluster.gpu.memory_bandwidth", 1.3}};
+constexpr Change kChanges[] = {{"cluster.links.scale_out.bandwidth", 1.3},
+                               {"cluster.links.scale_out.bandwidth", 4},
+                               {"cluster.links.scale_up.bandwidth", 1.3},
+                               {"cluster.links.scale_up.bandwidth", 4},
+                               {"cluster.links.scale_up.p2p_bandwidth", 2},
+                               {"cluster.links.scale_out.latency", .5},
+                               {"cluster.links.scale_up.latency", .5},
+                               {"cluster.message_overhead", .5},
+                               {"cluster.gpu.sms", 1.5},
+                               {"cluster.gpu.memory_bandwidth", 1.3}};
 
-// The same training with a key changed; nothing where it has no value to change.
+// The same training with a key changed; nothing if the key has no value to change.
 std::optional<answer::LoweredJob> changed(const RandomTraining& training, std::vector<std::string> sets,
-                                        const answer::LoweredJob& usual, const Change& change) {
+                                          const answer::LoweredJob& usual, const Change& change) {
   const auto& field = scenario::scenario_fields().at(change.key);
   const auto value = fields::scaled(field.form, field.get(&usual.scenario), change.factor);
   if (!value || field.get(&usual.scenario) == fields::Value(Time{})) return std::nullopt;
@@ -46,14 +50,14 @@ std::optional<answer::LoweredJob> changed(const RandomTraining& training, std::v
   return question(training.text(), sets);
 }
 
-// What runs with nobody else in its price: a kernel with a collective beside it shares its GPU with more channels where
-// links are faster, and what a host takes beyond a kernel grows as the kernel gets faster.
+// Works whose price involves nothing else: a kernel beside a collective shares its GPU with more channels when links
+// are faster, and the host's time beyond a kernel grows as the kernel gets faster.
 bool by_itself(const graph::Work& work) {
   return !std::holds_alternative<graph::Overlapped>(work) && !std::holds_alternative<graph::HostBound>(work) &&
          !std::holds_alternative<graph::Sequence>(work);
 }
 
-// What each work takes where it is when nobody else runs: its own strands meet on the links of its routes.
+// The time of each work when nothing else runs: only its own flows meet on the links of its routes.
 using Alone = std::map<std::pair<std::uint64_t, std::uint32_t>, Time>;
 
 Alone alone(const answer::LoweredJob& question) {
@@ -74,7 +78,7 @@ double slower(const answer::LoweredJob& was, const answer::LoweredJob& is, const
   return simulate(is, engine).makespan() / simulate(was, engine).makespan() - 1;
 }
 
-// An order that changed although nothing feels anybody; else sharing, and where it costs most.
+// A changed order without any contention; otherwise sharing, with the place where it costs most.
 std::string cause(const answer::LoweredJob& was, const answer::LoweredJob& is) {
   if (const double alone = slower(was, is, "events"); alone > 0)
     return fmt::format("an order: {:+.2f} % where nobody feels anybody", alone * 100);
@@ -86,7 +90,7 @@ std::string cause(const answer::LoweredJob& was, const answer::LoweredJob& is) {
 
 }  // namespace
 
-TEST_CASE("better links and GPUs slow nobody by itself, and steps hardly ever") {
+TEST_CASE("better links and GPUs slow no single work, and steps hardly ever") {
   struct Row {
     int tried = 0, slower = 0;
     double worst = 0;

@@ -1,4 +1,4 @@
-// `rehearse calibrate` as its users meet it: a profile appears, predictions rest on it, and nothing half done is left.
+// `rehearse calibrate` as its users see it: a profile appears, predictions use it, and no incomplete file remains.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// `rehearse check` refuses what `rehearse run` refuses, in the same words, and says where in the file.
+// `rehearse check` refuses what `rehearse run` refuses, in the same words, with the place in the file.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ using namespace rehearsal;
 
 namespace {
 
-// Eight stages of a real model: what framework operators and a schedule are refused for shows here.
+// Eight stages of a real model: shows what framework operators and a schedule are refused for.
 constexpr const char* kModel =
     "version: 1\n"
     "model: llama3-8b\n"
@@ -37,7 +37,7 @@ TEST_CASE("every schedule is checked as it is run") {
   int refused = 0, accepted = 0;
   for (const auto& name : schedule::registry().names())
     for (const char* more : {"", "parallelism.chunks=2", "framework=native", "schedule.memory_limit=1GiB"}) {
-      if (name == "exact" || name == "best") continue;  // a search without an end that a test could wait for
+      if (name == "exact" || name == "best") continue;  // a search too long for a test
       CAPTURE(name);
       CAPTURE(more);
       std::vector<std::string> sets{"schedule=" + name};
@@ -98,7 +98,7 @@ TEST_CASE("check names the place of what run would refuse, and exits with 2") {
   const auto set = shell("'" REHEARSE_BINARY "' check --set schedule=pipedream '" + file + "' 2>&1");
   CHECK(set.status == 2);
   CHECK(contains(set.out, "--set schedule=pipedream: error: schedule pipedream runs in `rehearse schedule`"));
-  // Layers that cannot be dealt: known by the plan, decided by the partition.
+  // Layers that cannot be divided: the plan knows, the partition decides.
   std::ofstream(file) << kModel << "partition: balanced\n";
   CHECK(shell("'" REHEARSE_BINARY "' check '" + file + "'").status == 0);
 }

@@ -1,4 +1,4 @@
-// The program as its users meet it: exit status, standard error, JSON, files. Runs the built binary in a shell.
+// The program as users see it: exit status, standard error, JSON, files. Runs the built binary in a shell.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ TEST_CASE("every example of the help texts runs") {
   }
 }
 
-TEST_CASE("what is spelled wrongly is answered with what was meant") {
+TEST_CASE("a misspelled name is answered with the nearest one") {
   const auto check = [](const std::string& line, const std::string& hint) {
     CAPTURE(line);
     const auto run = rehearse(line);
@@ -167,7 +167,7 @@ TEST_CASE("the order is left out when it is long, unless asked for; the digest n
   CHECK(without["actions"] == 112000);
   CHECK_FALSE(without.contains("order"));
   CHECK(with["order"].size() == 8);
-  CHECK(with["sha256"] == without["sha256"]);  // computed on two paths: from the stored order and from a stream
+  CHECK(with["sha256"] == without["sha256"]);  // computed in two ways: from the stored order and from a stream
   CHECK(without["sha256"].get<std::string>().size() == 64);
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("a report goes to a file whole or not at all") {
   CHECK(run.out.empty());
   CHECK(json::parse(read(file))["actions"] == 64);
 
-  // A failing command leaves the old file alone, and nothing beside it.
+  // A failing command leaves the old file unchanged, and no other file beside it.
   CHECK(rehearse("schedule 1f1b --pipeline 0 --output '" + file + "'").status == 2);
   CHECK(json::parse(read(file))["actions"] == 64);
   // Writing through a symbolic link changes its target.
@@ -241,7 +241,7 @@ TEST_CASE("a report goes to a file whole or not at all") {
     CHECK(refused.status == 2);
     CHECK_MESSAGE(contains(refused.err, "cannot write"), refused.err);
   }
-  // A device is written, not replaced; a full one is the machine's fault.
+  // A device is written, not replaced; a full one is an error of the machine.
   CHECK(rehearse("list schedules --output /dev/null").status == 0);
   CHECK(fs::is_character_file("/dev/null"));
   CHECK(rehearse("list schedules --output /dev/full").status == 3);
@@ -249,11 +249,11 @@ TEST_CASE("a report goes to a file whole or not at all") {
 }
 
 TEST_CASE("a reader that goes away is no error") {
-  // The order is far larger than a pipe holds, so the writer meets the closed pipe.
+  // The order is much larger than a pipe's buffer, so the writer meets the closed pipe.
   const auto run = shell("{ '" REHEARSE_BINARY
                          "' schedule gpipe --pipeline 8 --microbatches 20000 --forward 5ms "
                          "--backward 5ms --format csv 2>&3; echo status $? >&3; } 3>&1 >/dev/null | cat");
-  CHECK(run.out == "status 0\n");  // the control: nothing closed
+  CHECK(run.out == "status 0\n");  // the control: the pipe is not closed
   const auto closed = shell("{ { '" REHEARSE_BINARY
                             "' schedule gpipe --pipeline 8 --microbatches 20000 --forward 5ms "
                             "--backward 5ms --format csv 2>&3; echo status $? >&3; } | head -c 5 >/dev/null; } 3>&1");
@@ -285,7 +285,7 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
   CHECK(by_key.at("sms")["unit"] == "");
   CHECK(by_key.at("sustained_clock")["assumed"] == false);
   for (const auto& c : json::parse(rehearse("list gpus assumed-cpu --format json").out))
-    if (c["key"] == "software") CHECK(c["value"] == "rehearsal");  // a choice, no number
+    if (c["key"] == "software") CHECK(c["value"] == "rehearsal");  // a choice, not a number
   CHECK(by_key.count("summary") == 0);
   for (const auto& c : gpu)
     if (c["value"].is_number()) CHECK_MESSAGE(c["source"].get<std::string>().size() > 3, c["key"]);
@@ -303,8 +303,8 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
 }
 
 TEST_CASE("one entry of any kind, by its name alone where one kind has it") {
-  for (const char* kind :
-       {"schedules", "collectives", "topologies", "models", "clusters", "gpus", "interconnects", "libraries", "software", "backends"}) {
+  for (const char* kind : {"schedules", "collectives", "topologies", "models", "clusters", "gpus", "interconnects",
+                           "libraries", "software", "backends"}) {
     const auto all = json::parse(rehearse(std::string("list ") + kind + " --format json").out);
     REQUIRE_FALSE(all.empty());
     const auto name = all[0]["name"].get<std::string>();

@@ -1,4 +1,4 @@
-// `rehearse compare` at the level of the program.
+// `rehearse compare` through the command line.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

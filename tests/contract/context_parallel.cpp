@@ -1,4 +1,4 @@
-// Sequences cut over GPUs, through the whole program: what a ring takes, what travels, what is held.
+// Sequences split over GPUs, end to end: the time of a ring, the traffic, the memory.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@ using namespace rehearsal;
 
 namespace {
 
-// Two layers of 8 heads of 128, 2 of keys and values; 16,384 tokens, two micro-batches. Of 100,000 multiprocessors and
-// 100 TB/s a shift takes nothing that an attention kernel would miss.
+// Two layers of 8 heads of 128, 2 of keys and values; 16,384 tokens, two micro-batches. With 100,000 SMs and 100 TB/s a
+// shift takes nothing from an attention kernel.
 constexpr const char* kRing =
     "version: 1\n"
     "model: {family: llama, layers: 2, hidden: 1024, heads: 8, kv_heads: 2, vocabulary: 1024, sequence: 16384}\n"
@@ -55,7 +55,7 @@ TEST_CASE("a ring takes the longer of block and transfer, step by step, and the 
       }
       if (beside == 0 || alone == 0) continue;
       ++rings;
-      CHECK(beside == 7 * alone);  // the last block has nothing left to wait for
+      CHECK(beside == 7 * alone);  // after the last block there is no shift to wait for
       CHECK(near(took, expected));
     }
     CHECK(rings > 0);
@@ -92,15 +92,15 @@ TEST_CASE("more ranks, less to hold and less to wait for") {
     CHECK(two.first < alone.first);
     CHECK(eight.first < two.first);
     CHECK(to_seconds(eight.first) > to_seconds(alone.first) / 8);
-    // What is kept of the two layers and the ends; results twice where heads are exchanged.
+    // Memory kept for the two layers and the ends; results twice when heads are exchanged.
     const double kept = alone.second / 8;
     CHECK(eight.second >= kept * .999);
     CHECK(eight.second < kept * 1.2);
-    // Alone there is nothing to share a sequence with, however.
+    // A single rank has no other to share a sequence with.
     CHECK(of("1", way) == alone);
     CHECK(of("1", way, "training.context_balance=false") == alone);
   }
-  // The order of the sequence keeps all waiting for the last rank, but where heads are cut.
+  // In sequence order all ranks wait for the last one, except when heads are split.
   CHECK(of("8", "ring", "training.context_balance=false").first > of("8", "ring").first);
   CHECK(of("8", "all-gather", "training.context_balance=false").first > of("8", "all-gather").first);
   CHECK(of("8", "all-to-all", "training.context_balance=false").first == of("8", "all-to-all").first);

@@ -1,9 +1,9 @@
 // The worked example of CONTRIBUTING.md, compiled from the page itself (contributing_example.cmake), keeps the contract
-// of schedules like any schedule of the house.
+// of schedules like any of our schedules.
 #include "schedule_contract.hpp"
 
 namespace rehearsal::schedule {
-void register_contributing_example(Registry& registry);  // the name that the page gives it is a macro here
+void register_contributing_example(Registry& registry);  // the page's name for it is a macro here
 }
 
 using namespace rehearsal::schedule;
@@ -37,9 +37,9 @@ TEST_CASE("random problems, stages alike: closed forms hold wherever they are gi
 
 TEST_CASE("random problems, every stage different, all knobs") { contract::random_different(example()); }
 
-// The figures that the page promises for its command: two rounds of (2p-1)S + 2(p-1)C = 7 * 30 + 6 * 5 = 240 ms, and
-// for 1F1B, which fills once but whose every round trip of p micro-batches pays the transfers, 11 * 30 + (6 * 3 - 2) *
-// 5 = 410 ms. Both hold p = 4 micro-batches on rank 0.
+// The figures that the page promises for its command: two rounds of (2p-1)S + 2(p-1)C = 7 * 30 + 6 * 5 = 240 ms; and
+// 1F1B, which fills only once but pays the transfers in every round trip of p micro-batches: 11 * 30 + (6 * 3 - 2) * 5
+// = 410 ms. Both hold p = 4 micro-batches on rank 0.
 TEST_CASE("the command of the page shows what the page says") {
   const auto ms = [](std::int64_t n) { return n * rehearsal::seconds(1e-3); };
   const Problem problem = uniform_problem(4, 8, 1, ms(10), ms(10), ms(10), ms(5));

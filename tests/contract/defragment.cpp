@@ -1,5 +1,5 @@
-// Checkpoints and gradients in memory that is allocated once (ZeRO-R Md, arXiv 1910.02054, section 6.3): what the
-// allocator of a framework reserves beyond what is allocated, with and without; what the copies cost; what is refused.
+// Checkpoints and gradients in memory that is allocated once (ZeRO-R Md, arXiv 1910.02054, section 6.3): memory
+// reserved beyond what is allocated, with and without it; the cost of the copies; what is refused.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

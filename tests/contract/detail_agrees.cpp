@@ -1,6 +1,5 @@
-// One task per stage, per layer or per operator: the same time, the same peak memory of every rank, category by
-// category, the same reserved by its allocator, and the same breakdown, because coarse tasks are folds of the fine
-// ones.
+// One task per stage, layer or operator: the same time, the same peak memory of every rank by category, the same
+// reserved memory, and the same breakdown, because coarse tasks are fused from the fine ones.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -20,8 +19,8 @@ answer::Summary ask(const std::string& path, std::vector<std::string> sets, cons
   return answer::predict(scenario, {.summary = {.critical_path = false}}).summary;
 }
 
-// A coarse task frees what its parts free at its own end, so what the head saved may still be named there where the
-// fine form already counts activations that came in its place. Their sum is the same.
+// A coarse task frees its parts' memory only at its own end, so saved memory of the head may still be counted as such
+// when the fine form already counts the activations that replaced it. Their sum is the same.
 timeline::MemoryByCategory named(timeline::MemoryByCategory memory) {
   auto& loss = memory[static_cast<std::size_t>(graph::MemoryCategory::loss)];
   memory[static_cast<std::size_t>(graph::MemoryCategory::activations)] += loss;
@@ -29,8 +28,8 @@ timeline::MemoryByCategory named(timeline::MemoryByCategory memory) {
   return memory;
 }
 
-// A collective beside a kernel of one coarse task shows as communication as a whole; finer tasks tell what of it is
-// that the kernel takes longer, and what that of a data-parallel collective covers as well.
+// A collective beside a kernel of one coarse task shows as communication as a whole; finer tasks show which part of it
+// is the kernel's slowdown, and which part of that a data-parallel collective hides as well.
 timeline::Breakdown named(timeline::Breakdown parts) {
   auto& contention = parts[static_cast<std::size_t>(graph::Category::contention)];
   parts[static_cast<std::size_t>(graph::Category::tensor_comm)] += contention;
@@ -40,8 +39,8 @@ timeline::Breakdown named(timeline::Breakdown parts) {
   return parts;
 }
 
-// Coarse tasks are at their highest point all along. Where ZeRO gathers and reduces meanwhile, what it holds then may
-// not be there when a finer task gets that far: what is said of memory is a bound, here by a fiftieth at most.
+// Coarse tasks are at their highest point throughout. What ZeRO's gathers and reductions hold may be gone when a finer
+// task reaches its own: so coarse memory is an upper bound, here within a fiftieth.
 bool bound(double fine, double coarse) { return fine <= coarse && fine > .98 * coarse; }
 
 // `moves`: memory changes on other lanes while tasks run.
@@ -110,17 +109,17 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "schedule=chimera", "framework=oneflow-2021"}},
       {"llama3-70b-64xh100.yaml", {"schedule=dualpipe", "batch.global=64", "parallelism.zero=2"}},
       {"llama3-70b-64xh100.yaml", {"schedule=chimera", "batch.global=64", "parallelism.zero=3"}},
-      // Experts among replicas of their own.
+      // Experts with replicas of their own.
       {"llama3-8b-dgx-h100.yaml", {"model=mixtral-8x7b", "parallelism={expert: 4, zero: 3}"}},
       {"llama3-8b-dgx-h100.yaml", {"model=mixtral-8x7b", "parallelism={expert: 4, zero: 2}"}},
-      // Some layers recomputed: parts of a stage differ.
+      // Some layers recomputed: the parts of a stage differ.
       {"gpt3-175b-1024xa100.yaml", {"batch.global=256", "training.recompute={mode: full, every: 2}"}},
       {"gpt3-175b-1024xa100.yaml",
        {"batch.global=256", "schedule=zb-h1", "training.recompute={mode: selective, layers: 5}"}},
       {"llama3-70b-64xh100.yaml", {"parallelism.zero=3", "training.recompute={mode: full, every: 3, layers: 10}"}},
       {"llama3-8b-dgx-h100.yaml", {"framework=titan-2024", "training.recompute={mode: selective, every: 2}"}},
       {"llama3-70b-64xh100.yaml", {"training.recompute={modules: [layernorm, mlp]}"}},
-      // GEMMs in pieces over their collectives; kernels one operation at a time; layers dealt by their times.
+      // GEMMs in pieces beside their collectives; unfused kernels; layers partitioned by time.
       {"llama3-70b-64xh100.yaml", {"training.overlap={tensor: true}"}},
       {"llama3-70b-64xh100.yaml",
        {"framework={use: titan-2024, async_tensor: true}", "training.recompute=full", "schedule=zb-h1"}},
@@ -134,7 +133,7 @@ TEST_CASE("stage, layer and operator detail agree in time and memory") {
       {"llama3-8b-dgx-h100.yaml", {"parallelism={data: 8, zero: 2}", "training.bucket=1MB"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20MB", "framework=oneflow-2021"}},
       {"megatron21-t1/gpt-1.7b-32xa100.yaml", {"training.bucket=20GB", "framework=oneflow-2021"}},
-      // Peaks of the passes in the middle of a stage; devices that are full and give cached memory back.
+      // Peaks within the passes of a stage; full devices whose allocator returns cached memory.
       {"llama3-8b-dgx-h100.yaml",
        {"model={family: llama, layers: 48, hidden: 512, heads: 8, vocabulary: 51200, sequence: 4096, kv_heads: 8, ffn: "
         "2048}",
@@ -165,14 +164,14 @@ TEST_CASE("exchanges beside shared experts, or under another micro-batch, take a
   const std::string cut = "parallelism={tensor: 2, sequence: true, pipeline: 2, expert: 2, zero: 1}";
   const std::vector<std::vector<std::string>> cases = {
       {shared, "model.shared_experts=1"},
-      {shared, "model.shared_experts=64"},  // they take longer than what they hide
+      {shared, "model.shared_experts=64"},  // they take longer than the communication they hide
       {shared, "model.shared_experts=4", "training.recompute=full"},
       {shared, "model.shared_experts=4", "training.recompute={modules: [moe]}"},
       {shared, "model.shared_experts=4", "parallelism={pipeline: 2, expert: 4, zero: 1}", "schedule=zb-h1"},
       {shared, "model.shared_experts=16", cut},
       {other},
       {other, "parallelism={pipeline: 2, expert: 4, zero: 1}", "schedule=zb-h1"},
-      {other, cut}};  // with what travels beside the gradient of weights
+      {other, cut}};  // with communication beside the gradient of weights
   for (const auto& some : cases) {
     for (const auto& set : some) CAPTURE(set);
     auto sets = usual;
@@ -215,8 +214,8 @@ TEST_CASE("every rank simulated = one rank standing for its replicas") {
   }
 }
 
-// Where the GPUs of a tensor group are not alike, by operators whatever was asked for; elsewhere coarse tasks feel what
-// their operators would.
+// Tensor groups with unequal GPUs are always simulated by operators; elsewhere coarse tasks get the contention of their
+// operators.
 TEST_CASE("random trainings take as long at every detail") {
   std::size_t tried = 0, unlike = 0;
   for (std::uint64_t seed = 5000; tried < 150; ++seed) {

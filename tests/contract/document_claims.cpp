@@ -1,6 +1,5 @@
-// What pages say is not built, not performed, refused or still to come is so: beside each sentence stands the command
-// that shows it. A sentence of this kind that is not in the list fails, and so does one whose command answers
-// otherwise.
+// What pages claim is not built, not performed, refused or planned is true: each sentence has a command that shows it.
+// A sentence of this kind that is not listed fails, and so does one whose command answers otherwise.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,17 +13,17 @@ using namespace rehearsal::documents;
 
 namespace {
 
-// What such sentences are known by.
+// Words by which such sentences are recognised.
 const std::regex kWords(
     R"(\bnot (yet |been )?(built|performed|predicted|priced|modelled|supported|executed|possible)\b|\bcomes? later\b)"
     R"(|\brefuses?\b|\brefused\b|\b(has|is) no (price|key)\b|\bno key\b|\byet\b|\bnever (tried|compared|executed|run)\b)"
     R"(|\bcannot\b|[Nn]othing has been executed)");
 
 struct Claim {
-  const char *page, *says;  // a part of the sentence, with the words that it is known by
-  const char* command;      // that shows it; nothing: `answers` is why no command can
+  const char *page, *says;  // `says`: a part of the sentence, with those words
+  const char* command;      // that shows it; null: `answers` is the reason why no command can
   int status;               // its exit status
-  const char* answers;      // and what is in its answer
+  const char* answers;      // must be in its answer
 };
 const char* const kOfTheWorld = nullptr;
 const Claim kClaims[] = {
@@ -72,13 +71,13 @@ const Claim kClaims[] = {
      "check scenarios/deepseek-v3-2048xh800.yaml --set training.activation_storage=fp8", 2, "unknown key"},
 };
 
-// On one line, without what a list or a comment begins a line with.
+// On one line, without the markers of lists and comments.
 std::string flat(const std::string& text) {
   static const std::regex begins("\n *# "), spaces("\\s+");
   return std::regex_replace(std::regex_replace(text, begins, " "), spaces, " ");
 }
 
-// The keys of a scenario are described by the program itself: that table is none of these pages' own sentences.
+// The table of scenario keys comes from the program itself, so it is not a page's own text.
 std::string sentences(const fs::path& page) {
   auto text = read(page);
   const auto from = text.find("<!-- keys: begin -->");

@@ -1,8 +1,7 @@
-// Every command that a page or a help text shows is run, once, and what is printed beside it is what it answers. Those
-// that take long, or want what a machine may lack, are listed with the reason: their options and files are still
-// checked.
+// Every command shown in a page or a help text is run once, and must print what is shown beside it. Commands that take
+// long or need what a machine may lack are listed with the reason: their options and files are still checked.
 //   REHEARSAL_BLESS=1 tools/test -R contract_document_commands
-// writes today's answers into the pages.
+// writes the current answers into the pages.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -27,7 +26,7 @@ std::vector<std::string> pages() {
   return all;
 }
 
-// Commands that are not run, by how they begin; and what a machine without a GPU answers to some.
+// Commands that are not run, by their beginning; and the answers to some of them on a machine without a GPU.
 struct Listed {
   const char *begins, *why;
 };
@@ -54,7 +53,7 @@ const char* why_not_run(const std::string& command) {
   return nullptr;
 }
 
-// Every one of a page, and of the help texts.
+// All commands of a page, and of the help texts.
 std::vector<Command> shown() {
   std::vector<Command> all;
   for (const auto& page : pages())
@@ -80,13 +79,13 @@ std::vector<Command> shown() {
   return all;
 }
 
-// Where commands run: the tree as a reader has it, in which files may be written.
+// Where commands run: the tree as a reader has it, but writable.
 const fs::path& workplace() {
   static Scratch scratch;
   static const fs::path folder = [] {
     for (const char* each : {"configs", "docs", "models", "scenarios", "tests", "tools", "sim", "web"})
       fs::create_directory_symlink(kTop / each, scratch.folder / each);
-    // Files that examples begin with are made by the examples before them, or here.
+    // Files that examples start from are made by earlier examples, or here.
     shell("cd '" + scratch.folder.string() +
           "' && '" REHEARSE_BINARY
           "' schedule 1f1b --pipeline 2 --microbatches 4 "
@@ -98,7 +97,7 @@ const fs::path& workplace() {
   return folder;
 }
 
-// Standard output with what is complained of, as a terminal shows them. Once for each command.
+// Standard output and errors, as a terminal shows them. Each command runs once.
 const Output& answer_to(const std::string& command) {
   static std::map<std::string, Output> known;
   const auto at = known.find(command);
@@ -115,7 +114,7 @@ const std::string& help_of(const std::string& name) {
   return at->second;
 }
 
-// Its name is one of a command, every option is in its help, every scenario that is named is there.
+// Its name is a command, every option is in that command's help, every named scenario exists.
 void parse(const Command& command) {
   CAPTURE(command.where());
   const auto words = words_of(command.text);
@@ -177,7 +176,7 @@ TEST_CASE("what a page prints beside a command is what it answers") {
   std::size_t compared = 0;
   for (const auto& page : pages()) {
     auto commands = commands_of(page, read(kTop / page));
-    std::reverse(commands.begin(), commands.end());  // blessing one moves what is below it
+    std::reverse(commands.begin(), commands.end());  // changing one moves the lines below it
     for (const auto& command : commands) {
       if (command.answer.empty() || why_not_run(command.text)) continue;
       compare_or_bless(command, answer_to(command.text).out, "contract_document_commands");

@@ -1,4 +1,4 @@
-// Flows that a switch hashes to one of several equal ways: some meet, none is faster than spread over all.
+// Flows that a switch hashes to one of several equal paths: some collide, and none is faster than with even spreading.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

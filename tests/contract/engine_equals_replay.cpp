@@ -1,5 +1,5 @@
-// Two evaluators, held equal: the engine on the lowered stage graph and the replay of the schedule give every action
-// the same start and end, to the picosecond, and every rank the same peak memory, for free and for blocking transfers,
+// Two evaluators must agree: the engine on the lowered stage graph and the replay of the schedule give every action the
+// same start and end, to the picosecond, and every rank the same peak memory, with free and with blocking transfers,
 // over random pipelines.
 #include <doctest/doctest.h>
 
@@ -39,12 +39,11 @@ lower::GivenPipeline random_pipeline(std::mt19937& random, std::uint32_t p, std:
   const auto pick = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  // Times from nothing to ten milliseconds, odd numbers of picoseconds: nothing divides by accident.
+  // Times from zero to ten milliseconds in odd picoseconds, so that nothing divides by accident.
   const auto time = [&] { return Time(pick(0, 3) == 0 ? 0 : pick(1, 10'000'000'001)); };
   lower::GivenPipeline pipeline{p, v, m, {}, time(), pick(0, 1) == 1};
   for (std::uint32_t s = 0; s < p * v; s++) pipeline.leaves_domain.push_back(pick(0, 1));
-  for (std::uint32_t s = 0; s < p * v; s++)
-    pipeline.stages.push_back({time(), time(), time()});
+  for (std::uint32_t s = 0; s < p * v; s++) pipeline.stages.push_back({time(), time(), time()});
   for (auto& stage : pipeline.stages) {
     stage.activation = Bytes(pick(0, 9));
     stage.weight_hold = Bytes(pick(0, stage.activation.count()));  // a part of the activation
@@ -52,7 +51,7 @@ lower::GivenPipeline random_pipeline(std::mt19937& random, std::uint32_t p, std:
   return pipeline;
 }
 
-// Messages hold their wire for nothing, for all of their time, or for a share of it.
+// Messages occupy their wire for none, all or a share of their time.
 std::vector<Time> on_the_wire(std::vector<Time> durations, std::uint32_t eighths) {
   for (auto& time : durations) time = Time(time.count() / 8 * eighths);
   return durations;
@@ -102,7 +101,7 @@ TEST_CASE("engine on the lowered stage graph = replay of the schedule") {
       CAPTURE(pipeline.blocking_sends);
       CAPTURE(eighths);
       Times expected;
-      std::vector<std::pair<Key, Key>> pairs;  // overlapped: one entry, that of the forward, for both
+      std::vector<std::pair<Key, Key>> pairs;  // overlapped: one entry, the forward's, for both
       bool in_pair = false;
       schedule::ReplayOptions options;
       options.transfers = pipeline.blocking_sends ? schedule::Transfers::blocking : schedule::Transfers::free;

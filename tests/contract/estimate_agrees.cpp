@@ -1,5 +1,5 @@
-// answer::estimate, which walks the schedule, against the simulated task graph: the same iteration to the picosecond
-// on random layouts, and it says so where it had to build the graph.
+// answer::estimate, which walks the schedule, against the simulated task graph: the same iteration to the picosecond on
+// random layouts; and it says when it had to build the graph.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -34,7 +34,7 @@ TEST_CASE("an estimate is the simulated iteration") {
     s.batch.micro = pick<std::int64_t>(random, {1, 2, 4});
     s.concrete->model.tie_embeddings = random() % 2;
     s.concrete->framework.blocking_sends = random() % 2;
-    // Down to where messages queue for their NIC.
+    // Down to rates at which messages queue for their NIC.
     s.concrete->cluster.nic = Bandwidth(pick(random, {25e9, 25e9, 1e9, 1e8}));
     s.concrete->training.recompute_every = pick<std::int64_t>(random, {1, 1, 3});
     s.concrete->training.kernels = pick(random, {models::Kernels::fused, models::Kernels::unfused});
@@ -60,7 +60,8 @@ TEST_CASE("an estimate is the simulated iteration") {
     s.simulate.contention = scenario::Contention::off;
     const auto estimate = answer::estimate(s);
     CHECK(estimate.iteration == answer::predict(s).timeline.makespan());
-    // Under the backward of one rank a reduction is walked too, unless input and weight gradients are apart.
+    // On one pipeline rank a reduction during the backward is also walked, unless input and weight gradients are
+    // separate.
     const bool overlaps = p.pipeline == 1 && training.buffers != Buffers::growing &&
                           s.concrete->framework.gradient_overlap != models::GradientOverlap::never;
     const bool apart = s.schedule.name == "zb-h1" || training.buffers == Buffers::constant;
@@ -69,7 +70,7 @@ TEST_CASE("an estimate is the simulated iteration") {
     (estimate.by_graph ? built : walked)++;
     tied += s.concrete->model.tie_embeddings && p.pipeline > 1 && !estimate.by_graph;
   }
-  // The cases are there: by both ways, and with two ends that meet.
+  // All cases occurred: both ways, and tasks with two ends that meet.
   CHECK(walked > 40);
   CHECK(built > 20);
   CHECK(tied > 10);

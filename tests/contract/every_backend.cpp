@@ -1,4 +1,4 @@
-// One graph through every backend: what must hold of a timeline, whoever made it.
+// One graph on every backend: what must hold of any timeline, predicted or performed.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,9 +26,9 @@ struct Subject {
 
 // `sends`: the lane of the messages; on the compute lane they keep their rank busy.
 //
-// Two stages, two replicas of each: forwards and backwards as in GPipe, messages up and down on their own lanes, the
-// gradient reduction of each stage overlapped with the rest of the backwards, then an optimizer step. Milliseconds, so
-// that the waking of threads (tens of microseconds) does not decide the order.
+// Two stages with two replicas each: forwards and backwards as in GPipe, messages up and down on their own lanes, the
+// gradient reduction of each stage overlapped with the remaining backwards, then an optimizer step. Milliseconds, so
+// that thread wake-up times (tens of microseconds) do not decide the order.
 Subject two_by_two(Lane sends) {
   graph::GraphBuilder builder;
   std::vector<Time> durations;
@@ -164,10 +164,10 @@ TEST_CASE("every backend keeps to the graph, and to the same graph") {
       CAPTURE(run.name);
       check_legal(subject, run.timeline.start, run.timeline.end, run.timeline.makespan());
       CHECK(subject.graph.digest() == digest);
-      // Nothing real is faster than the rehearsal; 1 % for clocks.
+      // Nothing real is faster than the rehearsal, with 1 % tolerance for clocks.
       CHECK(double(run.timeline.makespan().count()) >= 0.99 * double(all.front().timeline.makespan().count()));
     }
-    // Performed iterations are legal one by one, not only the one that is shown.
+    // Every performed iteration is legal, not only the one shown.
     const Timeline& performed = all.back().timeline;
     REQUIRE(performed.iterations.size() == kIterations);
     REQUIRE(performed.iteration_end.size() == kIterations);
@@ -181,9 +181,9 @@ TEST_CASE("every backend keeps to the graph, and to the same graph") {
 }
 
 TEST_CASE("a timed run follows the rehearsal, but for waking up") {
-  // By the rules of lanes, dependencies, channels and groups no task can start or end before it does in the rehearsal,
-  // where everything happens as soon as it may. How much later is up to the machine: the best of five iterations may
-  // take a quarter longer, in one of three attempts.
+  // By the rules of lanes, dependencies, channels and groups no task can start or end earlier than in the rehearsal,
+  // where everything happens as soon as possible. How much later depends on the machine: the best of five iterations
+  // may take a quarter longer, in one of three attempts.
   const Subject subject = two_by_two(Lane::send);
   double best = 10;
   for (int attempt = 0; attempt < 3 && best > 1.25; ++attempt) {

@@ -13,8 +13,8 @@ using namespace rehearsal::collective;
 
 namespace {
 
-using Owners = std::set<std::uint32_t>;  // whose contribution a copy of a chunk holds
-// held[participant][part]; empty = it has nothing of this part. Switches come after the ranks.
+using Owners = std::set<std::uint32_t>;  // ranks whose contributions a copy of a chunk contains
+// held[participant][part]; empty = it has nothing of this part. Switches follow the ranks.
 using State = std::vector<std::vector<Owners>>;
 
 std::uint32_t parts_of(const Algorithm& a, Shape s) { return a.parts > 0 ? a.parts : s.ranks; }
@@ -32,8 +32,8 @@ State before(const Algorithm& a, Shape s) {
   return state;
 }
 
-// One step: all transfers read the state before it. Several may add to one part; overwriting it is for one alone. A
-// switch passes on what it got in the step before and keeps nothing.
+// One step: all transfers read the state before it. Several may add to one part, but only one may overwrite it. A
+// switch forwards what it received in the previous step and keeps nothing.
 void apply(const std::vector<Transfer>& step, std::uint32_t ranks, State& state) {
   const State old = state;
   for (auto at = ranks; at < state.size(); ++at) state[at].assign(state[at].size(), {});
@@ -73,7 +73,7 @@ void check_result(const Algorithm& a, std::uint32_t n, const State& state) {
   }
 }
 
-// Every rank has a part of its own for every other: each is sent once, straight to where it is meant to go.
+// Every rank has a different part for every other rank: each is sent once, directly to its destination.
 void check_all_to_all(const Algorithm& a, Shape s) {
   const auto steps = a.schedule(s);
   CHECK(steps.size() == a.steps(s));
@@ -88,7 +88,7 @@ void check_all_to_all(const Algorithm& a, Shape s) {
 
 const Wires kWires{7e-6, 3e-6, Bandwidth(50e9), 11e-6, Bandwidth(20e9)};
 
-// Where a transfer goes: inside a node (or to its switch), or out of it.
+// The wire of a transfer: inside a node (or to its switch), or out of it.
 struct Line {
   double latency;
   Bandwidth rate;
@@ -98,8 +98,8 @@ Line line(Shape s, const Transfer& t, const Wires& w) {
   return {w.net_latency, w.net_rate};
 }
 
-// Ranks with one sending and one receiving port; a message starts when both ends have finished their earlier steps, and
-// what a rank sends in one step follows each other after one latency.
+// Ranks with one sending and one receiving port; a message starts when both ends have finished their earlier steps; a
+// rank's messages in one step follow each other after a single latency.
 double one_after_the_other(const Algorithm& a, Shape s, Bytes size, const Wires& w) {
   std::vector<double> ready(s.ranks, 0.);
   const double part = double(size.count()) / parts_of(a, s);
@@ -119,8 +119,8 @@ double one_after_the_other(const Algorithm& a, Shape s, Bytes size, const Wires&
   return last > 0 ? w.fixed + last : 0;
 }
 
-// Many pieces at once: the latency of every step, and whatever the busiest port of a rank sends or receives in all. A
-// switch has as many ports as it has ranks.
+// Many pieces at once: the latency of every step, plus the total time of the busiest port of a rank. A switch has as
+// many ports as ranks.
 double all_at_once(const Algorithm& a, Shape s, Bytes size, const Wires& w) {
   const double part = double(size.count()) / parts_of(a, s);
   std::vector<double> out(s.ranks, 0.), in(s.ranks, 0.);
@@ -140,15 +140,15 @@ double all_at_once(const Algorithm& a, Shape s, Bytes size, const Wires& w) {
          std::max(*std::max_element(out.begin(), out.end()), *std::max_element(in.begin(), in.end()));
 }
 
-// Pieces that follow each other: a port is busy for the bytes of a piece, which arrives a latency later.
+// Consecutive pieces: a port is busy for the bytes of a piece, which arrives one latency later.
 double streamed(const Algorithm& a, Shape s, Bytes size, const Wires& w) {
   const double part = double(size.count()) / parts_of(a, s) / w.rate.value();
   std::vector<double> out(s.ranks, 0.), in(s.ranks, 0.);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double> has;  // rank and part: when
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> has;  // (rank, part): arrival time
   double last = 0;
   for (const auto& step : a.schedule(s))
     for (const Transfer& t : step) {
-      // At the receiver from the time on at which its first byte can be there.
+      // The receiver is busy from the earliest arrival of the first byte.
       const double start = std::max({has[{t.from, t.chunk}], out[t.from], in[t.to] - w.latency});
       out[t.from] = start + part, in[t.to] = start + w.latency + part;
       has[{t.to, t.chunk}] = in[t.to];
@@ -220,7 +220,7 @@ TEST_CASE("bytes inside nodes and out of them") {
             if (t.from < n) (t.to >= n || t.from / g == t.to / g ? inside : out) += part;
         const auto [of_rank, of_node] = split(a, s, Bytes(std::int64_t(part) * parts_of(a, s)));
         CHECK(of_rank * n + of_node * s.nodes() == doctest::Approx(inside + out));
-        // Transfers that know of no nodes cross more often than what is run among several GPUs of each.
+        // Algorithms that ignore nodes cross them more often than NCCL's several-GPUs-per-node algorithms.
         const bool unaware = g > 1 && s.nodes() > 1 && (a.pipelined || (a.applies && !a.applies(s, {})));
         if (unaware)
           CHECK(of_node * s.nodes() <= out * (1 + 1e-12));

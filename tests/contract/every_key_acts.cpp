@@ -1,6 +1,6 @@
-// What if? Every number and every choice of a scenario, moved alone as a user would (--set), moves an answer of some
-// shipped scenario, in the direction that its kind has, and the digest with it; or it is refused by name, or the report
-// says by name that it is set and changes nothing. Nothing is the same in silence.
+// What if? Every number and every choice of a scenario, changed alone as a user would (--set), changes an answer of
+// some shipped scenario, in the direction of its kind, and its digest; or it is refused by name; or the report names it
+// as having no effect. No change is silently ignored.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -42,7 +42,8 @@ struct Question {
   const char* file;
   std::vector<std::string> sets;
 };
-// The shipped scenarios, and with other frameworks, cuts and precisions what they do not use. Small ones first.
+// The shipped scenarios, and variants with other frameworks, partitions and precisions for what they do not use. Small
+// ones first.
 const std::vector<Question>& questions() {
   static const std::vector<Question> all = {
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8"}},
@@ -128,11 +129,11 @@ const Told& asked(std::size_t question) {
   return known.emplace(question, ask(questions()[question].file, questions()[question].sets)).first->second;
 }
 
-// More of it makes no step longer (faster) or none shorter (slower); what is not here has no direction.
+// More of it makes no step longer (faster) or none shorter (slower); keys not listed have no direction.
 enum class More { faster, slower };
 std::optional<More> direction(const fields::Field& field) {
   using Kind = fields::Form::Kind;
-  if (field.key.find("measured_on") != std::string::npos) return std::nullopt;  // of another machine, to compare with
+  if (field.key.find("measured_on") != std::string::npos) return std::nullopt;  // of another machine, for comparison
   if (field.key.find("collectives.fitted") != std::string::npos) return std::nullopt;
   if (field.form.kind == Kind::bandwidth || field.form.kind == Kind::flop_rate) return More::faster;
   if (field.form.kind == Kind::time) return More::slower;
@@ -160,7 +161,7 @@ std::optional<More> direction(const fields::Field& field) {
   return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Why a key need not act. Every line is an argument, not a wish.
+// Why a key need not have an effect. Every line must be an argument.
 const std::map<std::string, const char*> kExceptions = {
     {"simulate.seed", "nothing random is in a prediction yet; performed runs draw their data from it"},
     {"simulate.symmetry", "that every rank simulated gives the same answer is what detail_agrees.cpp proves"},
@@ -208,33 +209,34 @@ double amount(const fields::Value& value) {
 
 enum class Outcome { acts, refused, said, silent };
 
-// One key moved to one value in one question.
+// One key set to one value in one scenario.
 Outcome moved(std::size_t question, const fields::Field& field, const fields::Value& to) {
   const Told& before = asked(question);
   auto sets = questions()[question].sets;
   sets.push_back(field.key + "=" + fields::written(to));
   try {
     const Told after = ask(questions()[question].file, sets);
-    if (field.get(&after.scenario) != to) return Outcome::refused;  // another key has the last word
+    if (field.get(&after.scenario) != to) return Outcome::refused;  // another key overrides it
     if (!after.same(before)) {
       CHECK(after.scenario.digest != before.scenario.digest);
       if (const auto way = direction(field); way && after.summary.iteration != before.summary.iteration) {
         const auto was = field.get(&before.scenario);
         const bool more = amount(to) > amount(was), longer = after.summary.iteration > before.summary.iteration;
-        // Orders of tasks can make a faster machine slower (Graham 1969): a hundredth at the most is let pass.
+        // Reordered tasks can make a faster machine slower (Graham 1969): up to a hundredth is accepted.
         const double change = std::abs(to_seconds(after.summary.iteration) / to_seconds(before.summary.iteration) - 1);
         if (!was.absent() && change > .01) CHECK(longer == (more == (*way == More::slower)));
       }
       return Outcome::acts;
     }
-    // Said of the value that was there before, too: then neither of them acts.
+    // If the old value is also reported, neither of them has an effect.
     return named(after.warnings, field.key) || named(before.warnings, field.key) ? Outcome::said : Outcome::silent;
   } catch (const UserError&) {
     return Outcome::refused;
   }
 }
 
-// What holds without it may be said, too: a value that changes nothing is no idle key where another one acts.
+// The report may also name defaults: a value that changes nothing is not idle if another value of the key has an
+// effect.
 bool another_acts(std::size_t question, const fields::Field& field, const fields::Value& to) {
   const auto others = fields::others(field, to);
   return std::any_of(others.begin(), others.end(), [&](const auto& other) {
@@ -278,7 +280,7 @@ TEST_CASE("every number and every choice acts, or the program says why not") {
   CHECK(acting > 80);
 }
 
-// Three GPUs for two NICs are no node: whether the number acts is asked of a machine that can be.
+// Three GPUs cannot share two NICs in a node: so the effect of the number is tested on a machine that is possible.
 TEST_CASE("a scenario is answered though a number beside one of its own makes no machine") {
   const std::string text =
       "version: 1\nmodel: {family: gpt, layers: 2, hidden: 512, heads: 4, vocabulary: 128, sequence: 128}\n"
@@ -303,21 +305,21 @@ TEST_CASE("what moves anything in the answer is not called idle: times, rates, m
     const auto keys = idle(sets);
     return std::find(keys.begin(), keys.end(), key) != keys.end();
   };
-  // Of the rated bandwidth another one follows, by which kernels are priced.
+  // The rated bandwidth determines another value, by which kernels are priced.
   CHECK_FALSE(named_idle(
       "cluster.gpu.memory_bandwidth",
       {"batch.global=8", "cluster={use: dgx-h100, nodes: 1, gpu: {use: h100-80g-sxm, memory_bandwidth: 0.3TB/s}}"}));
-  // Bytes on the host, and a rate that utilisation is measured by.
+  // Bytes on the host, and a rate that only utilisation is measured by.
   CHECK_FALSE(named_idle("training.moments", {"batch.global=8", "training.recompute=full", "training.moments=bf16",
                                               "training.offload={optimizer: host}"}));
   CHECK_FALSE(named_idle("cluster.gpu.peak.fp8", {"batch.global=8", "training.precision=fp8", "framework=megatron-2025",
                                                   "cluster.gpu.peak.fp8=3000TFLOP/s"}));
   CHECK_FALSE(named_idle("cluster.gpu.memory", {"batch.global=8", "cluster.gpu.memory=90GiB"}));
   CHECK_FALSE(named_idle("training.allocator", {"batch.global=8", "training.allocator=exact"}));
-  // Own kernels instead of a framework's are another program; its partition may be another one, too.
-  CHECK_FALSE(
-      named_idle("framework.native_kernels", {"batch.global=8", "parallelism={pipeline: 2, data: 4, zero: 1}",
-                                          "framework={use: megatron-2025, native_kernels: false}", "partition=balanced"}));
+  // Our own kernels instead of a framework's are another program, perhaps with another partition.
+  CHECK_FALSE(named_idle("framework.native_kernels",
+                         {"batch.global=8", "parallelism={pipeline: 2, data: 4, zero: 1}",
+                          "framework={use: megatron-2025, native_kernels: false}", "partition=balanced"}));
   CHECK(named_idle("training.learning_rate", {"batch.global=8", "training.learning_rate=0.1"}));
 }
 

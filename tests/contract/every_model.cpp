@@ -1,5 +1,5 @@
-// Every model of the zoo has the number of parameters that was published for it; one that no paper counts has at least
-// the size that its name says.
+// Every model of the zoo has its published number of parameters; a model without a published count has at least the
+// size in its name.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,13 +19,13 @@ namespace {
 struct Published {
   double parameters, tolerance;
 };
-// Llama: counts of the released weights, biases and norms included, so to the last one. BLOOM: model card, likewise.
-// MPT: 12 l h^2 + V h, what is left without biases and learned positions (1.4 % of the smallest). NeMo prints whole
-// billions (Nemotron-3 8B has 8.5 with both its embedding matrices of 1.05). Mixtures of experts: counts of the
-// released weights (`safetensors` of huggingface.co/api/models), to the last one. Left out of families here, and
-// subtracted: DeepSeek-V3's bias of each router output (its files hold 684 489 845 504: 671 026 419 200 and a module of
-// multi-token prediction with copies of both ends), Qwen3's norms of queries and keys, GPT-OSS's biases of attention,
-// router and experts and its sinks. Grok-1: README.md, rounded down; its code gives 315.7.
+// Llama: counts of the released weights, including biases and norms, so exact. BLOOM: model card, also exact. MPT: 12 l
+// h^2 + V h, the rest without biases and learned positions (1.4 % of the smallest). NeMo prints whole billions
+// (Nemotron-3 8B has 8.5 with both embedding matrices of 1.05). Mixtures of experts: counts of the released weights
+// (`safetensors` of huggingface.co/api/models), exact. Not modelled, and subtracted: DeepSeek-V3's bias of each router
+// output (its files hold 684 489 845 504: 671 026 419 200 and a multi-token prediction module with copies of both
+// ends), Qwen3's norms of queries and keys, GPT-OSS's biases of attention, router and experts and its sinks. Grok-1:
+// README.md, rounded down; its code gives 315.7.
 constexpr double kBiasesOfAttention = (64 + 2 * 8) * 64 + 2880 + 64;  // q, k, v; out; sinks
 constexpr double kBiases20b = kBiasesOfAttention + 32 * (1 + 3 * 2880),
                  kBiases120b = kBiasesOfAttention + 128 * (1 + 3 * 2880);
@@ -61,11 +61,10 @@ const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'61
                                                      {"gpt-oss-120b", {116'829'156'672. - 36 * kBiases120b, 0}},
                                                      {"grok-1", {314e9, .006}}};
 
-// What is printed of the parameters that a token meets, and half of its last digit or what the comment says. Mixtral:
-// 2401.04088, section 2, and mistral.ai/news/mixtral-8x22b. DeepSeek: abstracts of 2405.04434 and 2412.19437; the
-// latter leaves out the looked-up embedding (README_WEIGHTS.md: 36.6), and so does OpenAI (model card, table 1), the
-// others do not. Qwen3's names and abstract (2505.09388) cut digits off. Grok-1: xAI says 25 % of the weights (78),
-// others 86.
+// Published active parameters per token, with half of the last digit or the comment's tolerance. Mixtral: 2401.04088,
+// section 2, and mistral.ai/news/mixtral-8x22b. DeepSeek: abstracts of 2405.04434 and 2412.19437; the latter excludes
+// the looked-up embedding (README_WEIGHTS.md: 36.6), as does OpenAI (model card, table 1), unlike the others. Qwen3's
+// names and abstract (2505.09388) truncate digits. Grok-1: xAI says 25 % of the weights (78), others 86.
 struct Active {
   double billions, tolerance;
   bool embedding = true;
@@ -85,7 +84,7 @@ double named_size(const std::string& name) {
 
 TEST_CASE("every model has the size that was published, or that its name says") {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);  // what was measured here is no part of a test
+  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);  // tests must not use this machine's profiles
   const auto text = fs::temp_directory_path() / fmt::format("every-model-{}.yaml", ::getpid());
   std::size_t published = 0;
   for (const auto& part : scenario::list("models")) {

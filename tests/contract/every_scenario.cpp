@@ -1,4 +1,4 @@
-// Every scenario and every part that is shipped loads, cites its numbers, and means what its place says.
+// Every shipped scenario and part loads, cites its numbers, and has the meaning of its folder.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ const fs::path kRoot = PROJECT_ROOT;
 
 std::vector<fs::path> yaml_below(const fs::path& folder) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);  // what was measured here is no part of a test
+  ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);  // tests must not use this machine's profiles
   std::vector<fs::path> files;
   for (const auto& file : fs::recursive_directory_iterator(folder))
     if (file.path().extension() == ".yaml") files.push_back(file.path());
@@ -31,7 +31,7 @@ std::vector<fs::path> yaml_below(const fs::path& folder) {
   return files;
 }
 
-// Questions of other commands than `run`, each kind in a folder of its own below scenarios/.
+// Whether it is a question for `run`: those of other commands have folders of their own below scenarios/.
 bool asks_of_run(const fs::path& file) {
   const auto folder = file.parent_path().filename();
   return folder != "reshard" && folder != "balance" && folder != "jobs";
@@ -63,8 +63,8 @@ TEST_CASE("every file of several jobs is right") {
 }
 
 TEST_CASE("every part of configs and models is right") {
-  for (const char* folder : {"configs/gpus", "configs/clusters", "configs/collectives", "configs/interconnects", "configs/libraries", "configs/profiles",
-                             "configs/frameworks", "models/zoo"})
+  for (const char* folder : {"configs/gpus", "configs/clusters", "configs/collectives", "configs/interconnects",
+                             "configs/libraries", "configs/profiles", "configs/frameworks", "models/zoo"})
     for (const auto& file : yaml_below(kRoot / folder)) {
       INFO(file.string());
       CHECK(format(scenario::check(file.string()).errors) == "");
@@ -85,7 +85,7 @@ TEST_CASE("every question of resharding loads without a warning") {
 }
 
 TEST_CASE("every number of a GPU and a cluster has its source") {
-  yaml_below(kRoot / "configs");  // points to this house
+  yaml_below(kRoot / "configs");  // refers to this checkout
   const auto text = fs::temp_directory_path() / fmt::format("every-scenario-{}.yaml", ::getpid());
   std::set<std::string> gpus_seen;
   for (const auto& cluster : scenario::list("clusters")) {
@@ -95,7 +95,7 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
         "framework: titan-2024\ntraining: {{precision: fp32, attention: unfused}}\n",
         cluster.name);
     const auto loaded = scenario::load(text.string()).concrete->cluster;
-    // What differs from its default was said by the file.
+    // A value that differs from its default was given in the file.
     const auto check = [](const auto& description, const auto& part, const auto& skip) {
       for (const auto& field : description.fields)
         if (field.key_of_files && field.form.measurable() && !skip(field.key) &&

@@ -1,5 +1,5 @@
-// How tokens fall on experts, and what that costs: nearly uniform is nearly free, more skew is never faster, balancing
-// never slower, and how many experts or tokens there are is no cliff.
+// The distribution of tokens over experts and its cost: nearly uniform is nearly free, more skew is never faster,
+// balancing never slower, and the cost has no jumps in the number of experts or tokens.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -75,8 +75,8 @@ TEST_CASE("the step grows with the skew") {
   }
 }
 
-// Rows are the same, so products take as long but for their last tiles; weights are read, gradients written and updated
-// in proportion.
+// The number of rows is the same, so products take equally long except for their last tiles; weight reads, gradient
+// writes and updates are proportional to the experts.
 TEST_CASE("any number of experts takes what rows and weights take") {
   const auto with_experts = [](int experts) { return seconds_of(kQwen, {fmt::format("model.experts={}", experts)}); };
   const double usual = with_experts(128);

@@ -1,4 +1,4 @@
-// What a user changes about experts moves the answer, the right way.
+// A user's changes to experts change the answer in the right direction.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -183,7 +183,7 @@ TEST_CASE("ZeRO-2 and 3 cut and move experts among their own replicas, all else 
   CHECK(moved(two, graph::Pass::parameter_gather).at(2) == 4 * 2 * experts);
   CHECK(two.summary.peak.allocated < one.summary.peak.allocated);
   CHECK(three.summary.peak.allocated < two.summary.peak.allocated);
-  // Alone with its experts a GPU has nobody to gather them from.
+  // With all its experts on it, a GPU has no other rank to gather them from.
   const auto alone = run(with(once, {"parallelism.expert=16", "parallelism.zero=3"}));
   CHECK(moved(alone, graph::Pass::parameter_gather).size() == 1);
   CHECK(moved(alone, graph::Pass::gradient_reduce).size() == 1);

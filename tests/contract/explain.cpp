@@ -1,5 +1,5 @@
-// `rehearse explain` at the level of the program: what it says of a number or of a change is what `run` says with it,
-// shares sum to one, and the same question has the same bytes.
+// `rehearse explain` through the command line: its numbers and changes are those of `run`, shares sum to one, and the
+// same question gives the same bytes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ struct Question {
     for (const auto& set : sets) text += " --set '" + set + "'";
     return text;
   }
-  // What `run` answers with a few more of them.
+  // The summary of `run` with more keys set.
   answer::Summary run(const std::vector<std::string>& more = {}) const {
     auto all = sets;
     all.insert(all.end(), more.begin(), more.end());
@@ -42,7 +42,7 @@ struct Question {
         .summary;
   }
 };
-// Dense with tensor groups and replicas; ZeRO-3 over NICs; experts; states on the host; a pipeline that is searched.
+// Dense with tensor groups and replicas; ZeRO-3 over NICs; experts; states on the host; a searched pipeline.
 const std::vector<Question>& questions() {
   static const std::vector<Question> all{
       {"llama3-8b-dgx-h100.yaml", {"batch.global=16"}},
@@ -64,8 +64,8 @@ std::vector<std::string> pairs(const json& set) {
 
 }  // namespace
 
-// All times of the answer scale when every rate is divided, and every fixed time multiplied, by the same number: shares
-// of what has a unit of time sum to one.
+// When every rate is divided, and every fixed time multiplied, by the same number, all times of the answer scale: so
+// the shares of all keys with a unit of time sum to one.
 TEST_CASE("a number turned is the iteration that run finds with it, and shares sum to one") {
   for (const auto& question : questions()) {
     CAPTURE(question.line());
@@ -78,7 +78,7 @@ TEST_CASE("a number turned is the iteration that run finds with it, and shares s
       best = row["iteration_change"];
       if (!row["share"].is_null()) shares += row["share"].get<double>();
       for (const auto& turn : {row, row["worse"]}) {
-        if (turn["set"] == "") continue;  // it cannot be turned so far
+        if (turn["set"] == "") continue;  // it cannot be changed that far
         CHECK(to_seconds(question.run({turn["set"].get<std::string>()}).iteration) == turn["iteration_s"]);
         const double base = said["iteration_s"], moved = turn["iteration_s"];
         CHECK(turn["iteration_change"].get<double>() == doctest::Approx(moved / base - 1));
@@ -91,7 +91,7 @@ TEST_CASE("a number turned is the iteration that run finds with it, and shares s
   }
 }
 
-TEST_CASE("what explain prints is what a user types") {
+TEST_CASE("commands printed by explain are those a user types") {
   const auto line = questions().front().line();
   const auto said = said_by("explain " + line + " --only sensitivity --only advice --top 2");
   const auto& turn = said["sensitivity"][0];
@@ -103,7 +103,7 @@ TEST_CASE("what explain prints is what a user types") {
   CHECK(said_by("run " + line + sets)["iteration_s"] == said["advice"][0]["iteration_s"]);
 }
 
-// One stage computes m (F + B + W) and waits for nothing: of 7, 2 and 1 ms each has its part.
+// One stage computes m (F + B + W) and never waits: with 7, 2 and 1 ms each has its share.
 TEST_CASE("shares of given times are those times") {
   const auto said =
       said_by("explain " PROJECT_ROOT
@@ -136,7 +136,7 @@ TEST_CASE("a change is what run finds with it") {
       CHECK(run.gpus == base.gpus);
       CHECK(*run.peak.device - *base.peak.device == row["memory_change_bytes"].get<double>());
       CHECK_FALSE(run.digest == base.digest);
-      // Those that fit come first, each group from the shortest step on.
+      // Layouts that fit come first, each group ordered from the shortest step.
       if (row["fits"] == false && unfit++ == 0) last = 0;
       CHECK((unfit == 0) == row["fits"].get<bool>());
       CHECK(row["iteration_s"].get<double>() >= last);
@@ -168,7 +168,7 @@ TEST_CASE("by default ten changes are advised, all of which fit and gain") {
   }
 }
 
-TEST_CASE("an allocator that nobody has is not advised") {
+TEST_CASE("an allocator that the framework lacks is not advised") {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   std::size_t allocators = 0;
   for (const auto& change : explore::changes(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml")))
@@ -194,7 +194,7 @@ TEST_CASE("the critical path is told whole, and limits are of this step") {
     }
     CHECK(shares == doctest::Approx(1));
     CHECK(time == doctest::Approx(run["iteration_s"].get<double>()));
-    // What is executed counts a causal mask in full, arithmetic as far as it is computed.
+    // Executed FLOPs count a causal mask in full, arithmetic only the computed part.
     std::map<std::string, json> parts;
     for (const auto& part : said["limits"]["parts"]) {
       parts[part["name"]] = part;
@@ -233,7 +233,7 @@ TEST_CASE("the critical path of GPipe is what its formula says") {
   CHECK(shares["pipeline_comm"] == doctest::Approx(12. / 122));
 }
 
-// One optimizer step, with nothing beside it or behind it.
+// One optimizer step without anything beside or after it.
 TEST_CASE("the fixed cost of an optimizer step is a key") {
   const std::string line = "run " + questions().front().line() + " --set simulate.contention=off";
   const double base = said_by(line)["iteration_s"],

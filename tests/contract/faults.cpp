@@ -1,5 +1,5 @@
-// Machines that are not as their description says: faults act, alike with and without symmetry and at every detail; a
-// worse fault never makes a step shorter; what cannot be is refused with its place and its rule.
+// Machines that deviate from their description: faults have an effect, the same with and without symmetry and at every
+// detail; a worse fault never shortens a step; impossible faults are refused with place and rule.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -101,7 +101,7 @@ static answer::Result large(const std::string& parallelism, const std::string& f
   return answer::predict(scenario::load_text(text(parallelism, faults, "{contention: off}", 8192), "test.yaml"));
 }
 
-TEST_CASE("a slow GPU slows its kernels by what it says, and everybody waits for it") {
+TEST_CASE("a slow GPU slows its kernels by its factor, and all ranks wait for it") {
   const auto prediction = large("{tensor: 1, pipeline: 1, data: 32}", "[{gpu: 5, slowdown: 1.5}]");
   const auto& slow = prediction.summary;
   const auto sound = large("{tensor: 1, pipeline: 1, data: 32}", "").summary;
@@ -110,9 +110,9 @@ TEST_CASE("a slow GPU slows its kernels by what it says, and everybody waits for
   CHECK(slow.ranks[1].rank == 5);
   CHECK(slow.ranks[0].busy == sound.ranks[0].busy);
   const double slower = slow.ranks[1].busy / sound.ranks[0].busy;
-  CHECK(slower > 1.499);  // but for the few kernels that the host still keeps waiting
+  CHECK(slower > 1.499);  // except for the few kernels that still wait for the host
   CHECK(slower <= 1.5);
-  // Gradients are reduced when the slow one has ended; its optimizer is slow too.
+  // Gradients are reduced when the slow rank has ended; its optimizer is slow too.
   const Time longer = slow.iteration - sound.iteration;
   CHECK(longer == slow.ranks[1].busy - sound.ranks[0].busy);
 
@@ -164,7 +164,7 @@ TEST_CASE("jitter: by seed, and slower than none") {
   CHECK(mean > to_seconds(sound));
 }
 
-TEST_CASE("what cannot be is refused with its rule") {
+TEST_CASE("impossible input is refused with its rule") {
   const std::pair<const char*, const char*> cases[] = {
       {"[{gpu: 32, slowdown: 1.2}]", "'faults' names GPU 32, and the cluster has GPU 0 to 31"},
       {"[{nic: 32, rate: 0.5}]", "'faults' names NIC 32, and the cluster has NIC 0 to 31"},

@@ -1,4 +1,5 @@
-// A scenario that names no framework hears what the choice is worth, in numbers that it gets when it makes it.
+// A scenario without a framework is told what the choice is worth, in the numbers that it gets when it makes the
+// choice.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ TEST_CASE("without a name: the times of the others, beside the answer in every f
     least = std::min(least, other["iteration_s"].get<double>());
     most = std::max(most, other["iteration_s"].get<double>());
   }
-  CHECK(most > 1.1 * least);  // it matters
+  CHECK(most > 1.1 * least);  // the choice matters
   const Scratch scratch;
   const auto file = (scratch.folder / "x.yaml").string(), page = (scratch.folder / "x.html").string();
   std::ofstream(file) << kModel;
@@ -59,7 +60,7 @@ TEST_CASE("without a name: the times of the others, beside the answer in every f
   CHECK(contains(html.str(), "assumed: the scenario names none"));
 }
 
-TEST_CASE("whoever asks for the whole answer gets what `run` shows") {
+TEST_CASE("the whole answer equals what `run` shows") {
   const auto scenario = scenario::load_text(kModel, "x");
   const auto answer = answer::predict(scenario, answer::Options::whole());
   REQUIRE(answer.other_framework.size() == scenario.other_framework.size());

@@ -1,5 +1,5 @@
-// Fused buffers of gradients (ZeRO-R's CB, arXiv 1910.02054, section 6.2): one that grows with the model costs memory,
-// one of a constant size costs bandwidth where it is small.
+// Fused gradient buffers (ZeRO-R's CB, arXiv 1910.02054, section 6.2): a buffer that grows with the model costs memory,
+// a small buffer of constant size costs bandwidth.
 #include <doctest/doctest.h>
 
 #include "predicted.hpp"
@@ -45,10 +45,10 @@ TEST_CASE("a buffer that grows with the model is as large as the gradients, and 
   const double bandwidth = usual.scenario().concrete->cluster.gpu.sustained_memory_bandwidth.value();
   CHECK(to_seconds(growing.timeline.makespan() - usual.timeline.makespan()) ==
         doctest::Approx(4 * gradients / bandwidth).epsilon(.05));
-  // It is full when all gradients are there, so nothing is reduced before.
+  // It is full only when all gradients are there, so nothing is reduced before.
   CHECK(seconds_of({"training.buffers=growing", "training.overlap.gradients=true"}) ==
         to_seconds(growing.timeline.makespan()));
-  // Shards are copied back alone.
+  // Only shards are copied back.
   const auto one = predicted(kTwoNodes, {"parallelism.zero=1"});
   const double more =
       seconds_of({"parallelism.zero=1", "training.buffers=growing"}) - to_seconds(one.timeline.makespan());
@@ -76,7 +76,7 @@ TEST_CASE("a buffer of a size takes that much memory, and the smaller the slower
     CHECK(now > before);
     before = now;
   }
-  // Under the backward one is filled while the other travels.
+  // During the backward one buffer is filled while the other is sent.
   const Sets overlapped{"training.overlap.gradients=true"};
   CHECK(fused(with_size("100MB", overlapped)) == 200e6);
   CHECK(to_seconds(with_size("100MB", overlapped).timeline.makespan()) < to_seconds(large.timeline.makespan()));
@@ -94,7 +94,7 @@ TEST_CASE("with ZeRO-2 it is the bucket by another name") {
         by_size.summary.peak.allocated + 500e6);
 }
 
-TEST_CASE("what contradicts itself is told so") {
+TEST_CASE("contradictory input is reported") {
   CHECK(says(refusal(kTwoNodes, {"training.buffers=constant"}), "need a 'size'"));
   CHECK(says(refusal(kTwoNodes, {"training.buffers={kind: growing, size: 1MB}"}), "leave 'kind' out"));
   CHECK(says(refusal(kTwoNodes, {"training.buffers=growing", "training.bucket=1MB"}), "leave one of them out"));

@@ -1,6 +1,5 @@
-// ZeRO-1 that gathers what a step has updated under the forward of the next one (Megatron-Core's
-// --overlap-param-gather): as many bytes as behind the update, in the order of the forward, and waited for where they
-// are needed.
+// ZeRO-1 that gathers updated parameters during the next forward (Megatron-Core's --overlap-param-gather): as many
+// bytes as after the update, in the order of the forward, and waited for where they are needed.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -43,7 +42,7 @@ std::int64_t sum(const std::vector<Gather>& all) {
   for (const auto& g : all) bytes += g.bytes;
   return bytes;
 }
-// When the forward of the first micro-batch gets to a layer.
+// When the forward of the first micro-batch reaches a layer.
 Time forward_begins(const answer::Result& p, std::uint16_t layer) {
   const auto& program = p.graph().program_of(p.graph().ranks()[0]);
   for (std::size_t i = 0; i < program.size(); ++i)
@@ -64,12 +63,12 @@ TEST_CASE("as many bytes as behind the update, in the order of the forward, from
   CHECK(sum(all) == 2 * (6 * layer + ends));
   Time before;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    CHECK(all[i].start == before);  // one behind the other, and nobody waits for anything
+    CHECK(all[i].start == before);  // back to back, and none waits
     before = all[i].end;
     if (i > 0 && all[i].layer != graph::kNoLayer && all[i - 1].layer != graph::kNoLayer)
       CHECK(all[i].layer >= all[i - 1].layer);
   }
-  // A layer begins when the gathers of its tensors have ended, the embedding with its own.
+  // A layer starts when the gathers of its tensors have ended, the embedding after its own.
   Time ended;
   for (std::uint16_t l = 0; l < 6; ++l) {
     for (const auto& g : all)
@@ -87,12 +86,12 @@ TEST_CASE("what computation hides is saved, and what it cannot hide is waited fo
     const auto behind = predicted(kTwoNodes, with(fabric, {"training.overlap.parameters=false"}));
     return std::pair{under, behind};
   };
-  // Fast: only what the embedding waits for shows, and what a layer is ahead of its own gather.
+  // Fast: exposed are only the gather of the embedding, and gathers that end after their layer could start.
   const auto [under, behind] = both("200Gb/s");
   const auto hidden = gathers(behind).front();
   CHECK(under.timeline.makespan() < behind.timeline.makespan());
   CHECK(behind.timeline.makespan() - under.timeline.makespan() <= hidden.end - hidden.start);
-  // Slow: the forward of the first micro-batch ends behind the last gather, however little it computes.
+  // Slow: the forward of the first micro-batch ends after the last gather, however short its compute.
   const auto [starved, patient] = both("1Gb/s");
   CHECK(starved.timeline.makespan() > gathers(starved).back().end);
   CHECK(starved.timeline.makespan() < patient.timeline.makespan() * 1.02);
@@ -136,7 +135,6 @@ TEST_CASE("without ZeRO-1 there is nothing to gather, and asking for it is an er
   CHECK(says(refusal(kTwoNodes, {"parallelism.zero=0", "training.overlap.parameters=true"}), "with zero 1"));
   CHECK(says(refusal(kTwoNodes, {"parallelism.zero=2", "training.overlap.parameters=true"}), "with zero 1"));
   CHECK(gathers(predicted(kTwoNodes, {"parallelism.zero=0"})).empty());
-  CHECK(
-      predicted(kTwoNodes, {"framework.gather_overlap=false", "training.overlap.parameters=true"}).timeline.makespan() ==
-      predicted(kTwoNodes, {}).timeline.makespan());
+  CHECK(predicted(kTwoNodes, {"framework.gather_overlap=false", "training.overlap.parameters=true"})
+            .timeline.makespan() == predicted(kTwoNodes, {}).timeline.makespan());
 }

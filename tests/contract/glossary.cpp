@@ -1,4 +1,4 @@
-// The names that the glossary has replaced do not come back, and every name it gives exists.
+// Names that the glossary has replaced do not come back, and every name in it exists.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<Row> rows() {
   return all;
 }
 
-// Code with its comments, without what stands between quotes.
+// Code with its comments, but without string literals.
 std::string without_texts(const std::string& code) {
   static const std::regex quoted("\"(?:\\\\.|[^\"\\\\\\n])*\"");
   return std::regex_replace(code, quoted, "\"\"");
@@ -69,7 +69,7 @@ std::set<std::string> words_of(const std::string& text) {
 TEST_CASE("every name of the glossary is in the code, and what it replaced is not") {
   const auto table = rows();
   REQUIRE(table.size() > 30);
-  // Types alone: as words of a sentence the old ones are good English. Rooms that never had the meaning keep their own.
+  // Only types: as words of a sentence the old names are good English. Rooms with another meaning of a name keep it.
   const std::set<std::string> elsewhere{"Question", "Answer", "Held", "Claims", "Role", "Room", "Places", "Prediction"};
   std::set<std::string> old_names, names;
   for (const Row& row : table) {
@@ -85,7 +85,7 @@ TEST_CASE("every name of the glossary is in the code, and what it replaced is no
       if (extension != ".hpp" && extension != ".cpp") continue;
       const std::string code = without_texts(text_of(entry.path()));
       seen.merge(words_of(code));
-      if (extension != ".hpp") continue;  // public headers: a file may call its own things as it likes
+      if (extension != ".hpp") continue;  // public headers: a .cpp file may name its own types freely
       for (std::sregex_iterator i(code.begin(), code.end(), declares), end; i != end; ++i)
         CHECK_MESSAGE(!old_names.contains((*i)[1]), entry.path().string(), " declares ", std::string((*i)[1]));
     }

@@ -1,7 +1,7 @@
-// What is dispatched to GPUs, held against the rules of streams, events, memory and NCCL, and against the training of
+// Work dispatched to GPUs, checked against the rules of streams, events, memory and NCCL, and against the training of
 // one rank on the CPU: every schedule, ZeRO stage and tensor-parallel layout that the CPU tests train, as virtual
-// stages on one GPU and with a GPU per process. Nothing here runs on a GPU; the kernels are the GPU's own sources, as
-// host code.
+// stages on one GPU and with one GPU per process. Nothing here runs on a GPU; the kernels are the GPU's own sources,
+// compiled for the host.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ std::unique_ptr<backend::Backend> backend_at(Place place, World& world) {
                                    : gpu::make_backend(test::recording_platform(world));
 }
 
-// Trains on recorders in both places and once serially on the CPU.
+// Trains on recorders in both ways, and once serially on the CPU.
 void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
   const auto rehearsed = answer::predict(what.scenario);
@@ -91,7 +91,7 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   }
 }
 
-// A step by the rules alone: no kernel computes.
+// A step checked only by the rules: no kernel computes.
 struct Unperformed {
   Unperformed(const Sets& sets, int iterations, bool recorded)
       : rehearsed(answer::predict(
@@ -114,8 +114,8 @@ struct Unperformed {
   backend::RunOptions options;
 };
 
-// Of the waits with which the streams of a rank join at the end, in order: whether nothing else says the same. The last
-// task of a stream is waited for by whoever depends on it, and that one is waited for in turn.
+// For the waits that join a rank's streams at the end, in order: whether no other wait implies it. A dependent task
+// already waits for the last task of its dependency's stream, and is waited for in turn.
 std::vector<bool> decisive_joins(const graph::Program& program) {
   std::vector<bool> awaited(program.size(), false), decisive;
   for (std::size_t task = 0; task < program.size(); ++task)
@@ -220,7 +220,7 @@ TEST_CASE("a wait that is forgotten is found, unless another one says the same")
     CAPTURE(static_cast<int>(place));
     CAPTURE(waits);
     MESSAGE(fmt::format("{} of {} forgotten waits were found", found, tried));
-    CHECK(3 * found >= tried);  // those that only say when something starts or ends protect no memory
+    CHECK(3 * found >= tried);  // those that only time the start or end of a task protect no memory
   }
 }
 
@@ -306,7 +306,7 @@ TEST_CASE("an iteration is dated by when the device comes to it, however long af
     crew.finish([] {});
     const Time lag = step == 0 ? Time{} : late;
     CHECK(crew.began() - origin >= lag);
-    CHECK(crew.began() - origin < lag + seconds(10));  // the host's own
+    CHECK(crew.began() - origin < lag + seconds(10));  // of the host
     for (const timeline::Spans& spans : crew.spans(origin))
       CHECK(std::ranges::min(spans.start) >= crew.began() - origin);
     CHECK(std::ranges::min(crew.spans(crew.began()).front().start) < late);

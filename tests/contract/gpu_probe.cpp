@@ -1,5 +1,5 @@
-// What `rehearse calibrate --backend cuda` asks of a GPU, held against the rules of streams, events, memory and NCCL,
-// and what becomes of its numbers. Nothing here runs on a GPU: times are a recorder's, or made up by a formula.
+// The calls of `rehearse calibrate --backend cuda`, checked against the rules of streams, events, memory and NCCL, and
+// the profile made from its numbers. Nothing here runs on a GPU: times come from a recorder, or from a formula.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ gpu::ProbeOptions small() {
 
 bool ordered(const gpu::LaunchTime& t) { return t.p10 > Time() && t.p10 <= t.p50 && t.p50 <= t.p90; }
 
-// NCCL as it answers two ranks on one GPU.
+// NCCL's answer to two ranks on one GPU.
 class Refusing : public gpu::Communicators {
  public:
   std::string make_id() override { return "id"; }
@@ -273,7 +273,7 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
   const auto file = scratch.folder / "nvidia-h200.yaml";
   std::ofstream(file) << scenario::write_profile(profile);
   CHECK(scenario::load_profile_file(file.string()).digest == profile.digest);
-  // As a user would say it, and as tools/gpu-check does, which knows the type of the GPU and no cluster of it.
+  // As a user would write it, and as tools/gpu-check does, which knows the GPU's type but no cluster with it.
   for (const std::string cluster : {"use: h200-sxm, gpus: 1",
                                     "gpu: h200-sxm, gpus: 1, gpus_per_node: 1, links: {scale_up: "
                                     "{bandwidth: 450GB/s}}"}) {

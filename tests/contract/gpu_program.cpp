@@ -1,5 +1,5 @@
-// The program on GPUs at the level of the command line: its processes, reports and exit statuses, with a stand-in for
-// the GPU behind the program's own tables (tests/standin). What a real GPU does is not tested here.
+// The program with GPUs through the command line: its processes, reports and exit statuses, with a stand-in GPU behind
+// our own interfaces (tests/standin). Real GPU behaviour is not tested here.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -57,8 +57,8 @@ TEST_CASE("a job trains on one GPU as virtual stages and on a GPU per rank as pr
 
 TEST_CASE("a single rank goes the way of many where it is told to, and is observed there too") {
   const auto run = Machine(1).rehearse(
-      fmt::format("measure {} {} --set 'parallelism={{}}' --backend cuda --verify --steps 2 --observe --format json", kGpt,
-                  kSmall),
+      fmt::format("measure {} {} --set 'parallelism={{}}' --backend cuda --verify --steps 2 --observe --format json",
+                  kGpt, kSmall),
       "REHEARSAL_ONE_RANK_APART=1");
   CHECK(run.status == 0);
   const json result = parsed(run);

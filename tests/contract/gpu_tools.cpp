@@ -1,5 +1,5 @@
-// What the tools for a GPU machine say where the GPU, or what it needs, is missing. Whoever has minutes of a GPU must
-// learn at once which it is.
+// What the tools for a GPU machine report when the GPU, or something it needs, is missing: with only minutes of GPU
+// time the user must learn at once which it is.
 #include <doctest/doctest.h>
 
 #include "../program.hpp"
@@ -8,7 +8,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// As a bare machine has it: no environment but this PATH.
+// The environment of a bare machine: only this PATH.
 Output gpu_check(const fs::path& build, const Scratch& scratch, const std::string& path) {
   return shell("env -i PATH='" + path + "' python3 '" PROJECT_ROOT "/tools/gpu-check' --build '" + build.string() +
                "' --out '" + (scratch.folder / "out").string() + "' --rows verify 2>&1");
@@ -17,7 +17,7 @@ Output gpu_check(const fs::path& build, const Scratch& scratch, const std::strin
 }  // namespace
 
 TEST_CASE("gpu-check tells no GPU, a GPU that the program cannot use, and a program that is not there apart") {
-  if (fs::exists("/dev/nvidia0")) return;  // it would begin
+  if (fs::exists("/dev/nvidia0")) return;  // it would start
   const Scratch scratch;
   const fs::path build = fs::path(REHEARSE_BINARY).parent_path();
   const auto none = gpu_check(build, scratch, "/usr/bin:/bin");

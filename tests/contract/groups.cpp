@@ -1,4 +1,4 @@
-// rehearse groups as its users meet it: who is in which group, on which node, in text, JSON, CSV and as a picture.
+// rehearse groups as its users see it: the members of each group and their nodes, in text, JSON, CSV and as a picture.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What joins GPUs decides how their collectives run: by name, never by rate; as measured where somebody measured.
+// The interconnect between GPUs decides how their collectives run: by its name, never by its rate; and as measured,
+// where there are measurements.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@ void refused(const std::string& arguments, const std::vector<std::string>& hints
   for (const auto& hint : hints) CHECK_MESSAGE(contains(run.err, hint), run.err);
 }
 
-// Eight MI300X described inline, by what AMD sells: seven links of 64 GB/s.
+// Eight MI300X described inline, with AMD's specification: seven links of 64 GB/s.
 const char* const kMi300x = R"(version: 1
 model: {family: gpt, layers: 2, hidden: 4096, heads: 32, sequence: 2048}
 cluster:
@@ -53,9 +54,9 @@ TEST_CASE("where no switch is, none adds") {
     CAPTURE(topology);
     const auto one = answer(large + " --set node_topology=" + topology);
     CHECK(one["algorithm"] == "ring-all-reduce");
-    CHECK(one["time_s"].get<double>() == Approx(ring).epsilon(1e-9));  // measured in switches, which says nothing here
+    CHECK(one["time_s"].get<double>() == Approx(ring).epsilon(1e-9));  // curves measured in switches do not apply
   }
-  // Other rates are other rates of the same links.
+  // Changing the rate changes only the rate of the same links.
   for (const char* rate : {"150GB/s", "300GB/s", "900GB/s"})
     CHECK(answer(large + " --set links.scale_up.bandwidth=" + rate)["algorithm"] == "nvls-all-reduce");
   CHECK(answer("all-reduce --ranks 8 --cluster dgx-a100-80g --set links.scale_up.bandwidth=450GB/s")["algorithm"] ==
@@ -73,12 +74,12 @@ TEST_CASE("an MI300X node runs RCCL's rings over xGMI, and says so") {
   CHECK(contains(run.out, "Collectives run as RCCL would choose over xGMI: ring-all-reduce of 8 ranks in a node"));
   CHECK_FALSE(contains(run.out, "as NCCL would choose"));
   CHECK(contains(run.out, "links.scale_up.interconnect.ring_share = 0.7 is assumed"));
-  // Its steps are those of the interconnect, for no latency is given.
+  // Its steps come from the interconnect, because no latency is given.
   const auto slower =
       rehearse("run '" + file.string() + "' --set cluster.links.scale_up.interconnect.step=50us --format json");
   REQUIRE_MESSAGE(slower.status == 0, slower.err);
   CHECK(json::parse(slower.out)["iteration_s"].get<double>() > json::parse(run.out)["iteration_s"].get<double>());
-  // The shipped node: 0.75 of 448 GB/s as AMD found of its links, less what a call takes.
+  // The shipped node: 0.75 of 448 GB/s, as AMD measured on its links, less the time of a call.
   const auto one = answer("all-reduce --ranks 8 --cluster mi300x --size 8GiB");
   CHECK(one["algorithm"] == "ring-all-reduce");
   CHECK(one["busbw_bytes_per_s"].get<double>() > 300e9);
@@ -104,12 +105,12 @@ TEST_CASE("few ranks are not many: between measured numbers of ranks and below t
   const auto time = [](const char* cluster, int ranks, const char* size) {
     return seconds_of(fmt::format("all-reduce --ranks {} --size {} --cluster {}", ranks, size, cluster));
   };
-  // Four Blackwells start as four do, 17 us on GB200, and not as the eight that were measured, 46.
+  // Four Blackwells start like four, 17 us on GB200, not like the eight that were measured, 46.
   for (const char* cluster : {"b200-sxm", "gb200-nvl72", "gb300-nvl72"}) {
     CHECK(time(cluster, 4, "64KiB") > 12e-6);
     CHECK(time(cluster, 4, "64KiB") < 20e-6);
   }
-  // Tables of 2 and 4 ranks: 3 are between them, by the links that 3 have.
+  // Tables have 2 and 4 ranks: 3 lie between, by the links that 3 have.
   CHECK(time("dgx-a100-80g", 2, "1KiB") < time("dgx-a100-80g", 3, "1KiB"));
   CHECK(time("dgx-a100-80g", 3, "1KiB") < time("dgx-a100-80g", 4, "1KiB"));
   CHECK(time("p3-8xlarge", 2, "1GiB") > time("p3-8xlarge", 3, "1GiB"));
@@ -141,7 +142,7 @@ batch: {{global: 16}}
     return json::parse(run.out)["iteration_s"].get<double>();
   };
   CHECK(with(10) > 1.05 * with(1));
-  CHECK(with(1, ", nic: 100Gb/s") < with(1));  // measured on half the NICs: these are twice as fast
+  CHECK(with(1, ", nic: 100Gb/s") < with(1));  // measured with half the NICs: these are twice as fast
 
   auto cluster = scenario::load_named_cluster("dgx-a100-80g");
   cluster.spec.nodes = 8;
@@ -156,7 +157,7 @@ batch: {{global: 16}}
   CHECK(time(measured, 16, 1 << 20) == Approx(300e-6).epsilon(1e-12));
   CHECK(time(measured, 16, 1 << 28) == Approx(6e-3).epsilon(1e-12));
   CHECK(time(measured, 8, 1 << 28) == time(plain, 8, 1 << 28));
-  // Four nodes are as far from their price as two, and so is what is neither of these sizes.
+  // Four nodes are as far from their price as two, and so are sizes in between.
   CHECK(time(measured, 32, 1 << 28) / time(plain, 32, 1 << 28) ==
         Approx(time(measured, 16, 1 << 28) / time(plain, 16, 1 << 28)).epsilon(1e-9));
 }
@@ -180,7 +181,7 @@ TEST_CASE("links written out: as many GPUs as one likes") {
     for (std::int64_t a = 0; a < gpus; ++a) CHECK(machine.route(a, (a + 7) % gpus).size() == (star ? 2 : 1));
     return double(std::clock() - begin) / CLOCKS_PER_SEC;
   };
-  CHECK(routed(192, false) < 1);  // s of a processor; it takes a tenth of that
+  CHECK(routed(192, false) < 1);  // s of CPU time; it takes a tenth of that
   CHECK(routed(1024, true) < 1);
 }
 
@@ -201,7 +202,7 @@ TEST_CASE("an interconnect without its numbers, and curves that contradict the c
   refused(h100 + " --set links.scale_up.interconnect=nvlink-9",
           {"unknown interconnect 'nvlink-9'", "did you mean 'nvlink-"});
   refused("run --set 'cluster.links.scale_up.interconnect={title: New}' '" + file.string() + "'", {"--set", "kind"});
-  // As with a GPU: keys of a named one are replaced, and another kind is another interconnect.
+  // As with a GPU: keys of a named interconnect can be overridden, and another name is another interconnect.
   CHECK(rehearse(h100 + " --set 'links.scale_up.interconnect={title: New}'").status == 0);
   CHECK(answer("all-reduce --ranks 8 --cluster dgx-h100 --set 'links.scale_up.interconnect={kind: xgmi}' --set "
                "collectives=null")["algorithm"] == "ring-all-reduce");
@@ -215,7 +216,7 @@ TEST_CASE("an interconnect without its numbers, and curves that contradict the c
   refused(h100 + " --set collectives.measured_on.nvlink=100GB/s", {"measured_on", "'nvlink'"});
   refused(h100 + " --set collectives.measured_on.nic=100Gb/s", {"across nodes", "leave them out"});
   refused(h100 + " --set collectives.measured_on.gpus=3", {"no whole number of nodes", "'gpus'"});
-  // A file of today that the next program reads too.
+  // A file of today that a later version reads too.
   const auto older = rehearse(
       "collective all-reduce --ranks 8 --cluster dgx-h100 --set "
       "'links.scale_up={bandwidth: 450GB/s, generation: 4}'");

@@ -1,4 +1,4 @@
-// Several jobs on one fabric: they take from each other what they share and nothing else.
+// Several jobs on one fabric: they slow each other down only through what they share.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -83,7 +83,7 @@ TEST_CASE("jobs that share the uplinks of a leaf slow each other down") {
   CHECK(jobs.jobs[1].iterations > 3);  // shorter steps
 }
 
-TEST_CASE("whoever wants one scenario says so") {
+TEST_CASE("commands that need one scenario say so") {
   const Folder folder;
   const auto path = folder.write("jobs.yaml", jobs_of(kNarrow, "0-5", "6-11"));
   std::string said;
@@ -96,7 +96,7 @@ TEST_CASE("whoever wants one scenario says so") {
   CHECK(said.find("several jobs") != std::string::npos);
 }
 
-TEST_CASE("what cannot be is refused with its rule") {
+TEST_CASE("impossible input is refused with its rule") {
   const std::pair<std::string, const char*> cases[] = {
       {jobs_of(kNarrow, "0-5", "5-10"), "node 5 has two jobs"},
       {jobs_of(kNarrow, "0-5", "6-12"), "node 12 does not exist"},

@@ -1,4 +1,4 @@
-// How laws are tried (laws.hpp), and that a broken one is seen.
+// How laws are tested (laws.hpp), and that a broken law is detected.
 #include "laws.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace rehearsal::contract {
 namespace {
 
 constexpr double kDefaultCases = 5110;  // of all laws together
-constexpr int kMostRefused = 60;        // scenarios a case: a law that finds so few is one of nothing
+constexpr int kMostRefused = 60;        // scenarios per case: a law that finds so few tests nothing
 
 double number_of(const char* variable, double otherwise) {
   const char* text = std::getenv(variable);
@@ -86,7 +86,7 @@ void keeps(const Law& law, const std::function<void(Trial&)>& question) {
   const int told_at_most = int(number_of("REHEARSAL_LAW_TOLD", 3));
   const std::uint64_t first = seed_of(law.name);
   for (std::uint64_t seed = first; cases < wanted && seed < first + std::uint64_t(wanted) * kMostRefused; ++seed) {
-    // One of five is of those that other tests try too: machines whose links cross in every way.
+    // One in five is from the generator of other tests: machines whose links intersect in every way.
     const auto text = seed % 5 == 0 ? RandomTraining(seed).text() : RandomScenario(seed).text();
     std::optional<Trial> trial;
     try {
@@ -109,7 +109,7 @@ void keeps(const Law& law, const std::function<void(Trial&)>& question) {
 }
 
 // A law that every scenario breaks, one that none does, and one within its exception.
-TEST_CASE("a broken law is told with what shows it, and an exception has a bound") {
+TEST_CASE("a broken law is reported with a reproducer, and an exception has a bound") {
   settle();
   Trial trial(RandomScenario(5).text(), 5, false);
   trial.within(2, 1, 3, {}, "inside");

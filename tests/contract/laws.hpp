@@ -1,5 +1,5 @@
-// Laws that every whole answer keeps, whatever the model, the machine and the layout: tried on random scenarios
-// (random_scenario.hpp), each law in a test case of its own with its reason, its bound and what is allowed beyond it.
+// Laws that every whole answer obeys, for any model, machine and layout: tested on random scenarios
+// (random_scenario.hpp), each law in its own test case with its reason, its bound and its exceptions.
 //
 // A case is a scenario and one question about it. By default each law tries a hundred or so; REHEARSAL_LAW_CASES=N
 // tries N of all laws together, REHEARSAL_LAW_SEED=S others. A broken law prints the scenario and the commands that
@@ -18,13 +18,13 @@
 
 namespace rehearsal::contract {
 
-// Where a law may be broken, why, and by how much at most.
+// Where a law may be broken, the reason, and the largest excess.
 struct Allowed {
   const char* why;
   double bound;
 };
 
-// A random scenario, and what it is answered with when some of its keys are set.
+// A random scenario, and its answers with some of its keys set.
 class Trial {
  public:
   Trial(std::string text, std::uint64_t seed, bool memory);
@@ -38,12 +38,12 @@ class Trial {
   Random random;  // of the law
   bool chance(int percent) { return random.below(100) < std::uint64_t(percent); }
 
-  // Keys of the scenario that all answers of this trial have set; false where it is refused with them.
+  // Sets keys for all answers of this trial; false if the scenario is refused with them.
   bool settle(const Sets& sets);
-  // Nothing where it is refused.
+  // Nothing if the scenario is refused.
   std::optional<answer::Result> ask(const Sets& sets = {});
 
-  // `what` is what was asked: one case more, and a broken one unless it holds.
+  // Counts a case, which fails unless `holds`. `what`: the question asked.
   void hold(bool holds, const Sets& sets, const std::string& what);
   // value in [low, high]; with an exception in [low / (1 + bound), high (1 + bound)].
   void within(double value, double low, double high, const Sets& sets, const std::string& what,
@@ -69,7 +69,7 @@ struct Law {
   int cases;            // by default
   bool memory = false;  // whether peaks are asked for
 };
-// Tries it on random scenarios until it has had its cases.
+// Tests the law on random scenarios until it has its number of cases.
 void keeps(const Law& law, const std::function<void(Trial&)>& question);
 
 }  // namespace rehearsal::contract

@@ -1,5 +1,5 @@
-// Laws of continuity: a little more or less of anything changes the step by about its share. What jumps is named:
-// GPUs work through a product in tiles, and through tiles in waves, so that a row more may cost a row of tiles.
+// Laws of continuity: a little more or less of anything changes the step by about its share. Jumps are named: GPUs
+// compute a product in tiles, and tiles in waves, so one more row may cost a row of tiles.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace rehearsal::contract {
 
 namespace {
 
-// OffloadMemory its share a unit more may cost this, and save that much: tiles and waves that are no longer full.
+// Beyond its share one more unit may cost or save this much: partially filled tiles and waves.
 constexpr double kTiles = .03;
 
 // Of a dimension of size `was`, of which cost grows by the power `power` at most: steps at `is` and at `was`.
@@ -26,7 +26,7 @@ void shared(Trial& trial, double was, double is, double power, const std::string
                allowed);
 }
 
-// Reductions of gradients that become longer than the stages are apart meet on the NICs.
+// Reductions of gradients that become longer than the time between stages meet on the NICs.
 constexpr Allowed kMeeting{"reductions of several stages meet", .1};
 
 std::string key(const char* name, std::int64_t value) { return fmt::format("{}={}", name, value); }
@@ -87,7 +87,7 @@ TEST_CASE("law: an expert more or less costs an expert") {
     const auto& m = trial.model();
     if (!m.is_moe() || !trial.settle({"experts.skew=uniform"})) return;
     const auto unit = trial.parallelism().expert;
-    // Of the ranks, those that have one of a token's experts: where there are fewer experts, its choice is of more ranks.
+    // Number of ranks that hold one of a token's experts: with fewer experts, its choices cover more of the ranks.
     const auto met = [&](std::int64_t experts) {
       double none = 1;
       for (std::int64_t i = 0; i < m.experts_per_token; ++i)
@@ -97,7 +97,8 @@ TEST_CASE("law: an expert more or less costs an expert") {
     for (const auto d : {unit, -unit}) {
       if (m.experts + d < m.experts_per_token || m.experts + d <= 0) continue;
       const Allowed more{"a token goes to more ranks", std::max(0., met(m.experts + d) / met(m.experts) - 1)};
-      shared(trial, double(m.experts), double(m.experts + d), 1, "experts", {key("model.experts", m.experts + d)}, &more);
+      shared(trial, double(m.experts), double(m.experts + d), 1, "experts", {key("model.experts", m.experts + d)},
+             &more);
     }
   });
 }
@@ -126,7 +127,7 @@ TEST_CASE("law: a layer more costs a layer") {
 TEST_CASE("law: a micro-batch more costs a micro-batch") {
   keeps({"a micro-batch more costs a micro-batch", 70}, [](Trial& trial) {
     const auto& b = trial.scenario().batch;
-    // Schedules with several stages a rank, or two directions, deal micro-batches in rounds of the pipeline.
+    // Schedules with several stages per rank, or two directions, process micro-batches in rounds of the pipeline.
     const bool rounds =
         trial.scenario().parallelism.chunks > 1 || trial.scenario().schedule.name.starts_with("dualpipe");
     const auto m = trial.scenario().microbatches, unit = rounds ? 2 * trial.parallelism().pipeline : 1;
@@ -141,7 +142,7 @@ TEST_CASE("law: a replica more costs a replica's share of the reductions") {
     const auto& b = trial.scenario().batch;
     const auto& c = trial.concrete().cluster;
     if (p.data < 2 || trial.model().is_moe()) return;
-    // Where nodes and all else stay as they are: groups that leave a node, share one or cross a leaf are others.
+    // Only where nodes and everything else stay the same: groups that leave a node, share one or cross a leaf change.
     const auto of_stage = p.gpus() / p.pipeline;
     if (of_stage % c.gpus_per_node != 0 || of_stage / p.data % c.gpus_per_node != 0) return;
     if (!trial.settle({"cluster.topology=one-switch", "placement=[tensor, context, expert, data, pipeline]"})) return;
@@ -155,7 +156,7 @@ TEST_CASE("law: a breath of skew costs a breath") {
   keeps({"a breath of skew costs a breath", 100}, [](Trial& trial) {
     if (!trial.model().is_moe()) return;
     const double zipf = trial.chance(30) ? 0 : double(trial.random.below(120)) / 100;
-    // Without a capacity, which drops more of more skew.
+    // Without a capacity, which would drop more tokens with more skew.
     if (!trial.settle({fmt::format("experts.skew={{zipf: {}}}", zipf), "experts.capacity=dropless"})) return;
     const Sets sets{fmt::format("experts.skew={{zipf: {}}}", zipf + .001)};
     const auto before = trial.ask(), after = trial.ask(sets);

@@ -1,5 +1,5 @@
-// Laws of equality: what says the same is answered the same, by whatever door it comes; and an option that does not
-// name an axis leaves the bytes of that axis alone.
+// Laws of equality: equivalent input is answered equally, whatever its form; and an option that does not name an axis
+// leaves the bytes of that axis unchanged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void same_text(Trial& trial, const std::string& other, const std::string& what) 
                          b ? b->summary.iteration.count() : 0, other));
 }
 
-// Axes whose bytes an option has nothing to do with.
+// Axes whose bytes an option must not change.
 struct Option {
   const char* set;
   std::vector<double answer::AxisBytes::*> untouched;
@@ -105,7 +105,7 @@ TEST_CASE("law: equal loads are uniform, in any unit") {
   });
 }
 
-TEST_CASE("law: what cannot act changes nothing") {
+TEST_CASE("law: options without effect change nothing") {
   keeps({"what cannot act changes nothing", 100, true}, [](Trial& trial) {
     const auto& p = trial.parallelism();
     if (trial.model().is_moe())

@@ -1,5 +1,5 @@
-// Laws of the task graph and of what is drawn from it, over random trainings: which option may change which bytes, and
-// what every answer adds up to.
+// Laws of the task graph and of results derived from it, over random trainings: which option may change which bytes,
+// and sums that hold in every answer.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ struct Replicated {
         schedule, framework, overlap);
   }
 
-  // Options of which none says anything of data parallelism.
+  // Options that are unrelated to data parallelism.
   Sets some(Random& random) const {
     Sets sets;
     const auto recompute = drawn<const char*>(random, {"none", "selective", "full", "full"});
@@ -133,8 +133,7 @@ TEST_CASE("bytes over data are those of the closed form, whatever does not name 
 
 namespace {
 
-// What every prediction of a step keeps to. Its parts are checked by the program itself, which throws where they do not
-// add up.
+// Sums that hold in every prediction of a step. The program itself checks its parts, and throws if they do not add up.
 void check_sums(const answer::Result& run) {
   const auto& s = run.summary;
   const Time parts = std::accumulate(s.breakdown.begin(), s.breakdown.end(), Time{});
@@ -196,7 +195,7 @@ TEST_CASE("so it is of operators with tasks of no length, of GPUs of several kin
       {}));
 }
 
-TEST_CASE("a fault that shortens a step is called what it is") {
+TEST_CASE("a fault that shortens a step is reported as such") {
   settle();
   const auto asked = [](const char* faults) {
     const auto scenario = scenario::load_text(

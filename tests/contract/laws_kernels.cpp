@@ -1,11 +1,11 @@
-// Laws of the prices of single works, on every shipped GPU and on random ones: no work is cheaper for being larger, one
-// more of anything costs about its share, and nothing is faster than the silicon. REHEARSAL_LAW_CASES: how many cases.
+// Laws of single prices, on every shipped GPU and on random ones: larger work is never cheaper, one more of anything
+// costs about its share, and nothing is faster than the hardware. REHEARSAL_LAW_CASES: number of cases.
 //
-// Cliffs that are real, and the bounds that they keep:
-// - a wave: all tiles of a product run in rounds over the multiprocessors; one tile more may take one round more;
-// - a tile: a product is cut into tiles of up to 256 rows or columns, and a last one counts whole.
+// Real jumps, and their bounds:
+// - a wave: all tiles of a product run in rounds over the SMs; one more tile may take one more round;
+// - a tile: a product is split into tiles of up to 256 rows or columns, and a partial last one counts whole.
 // One exception: kernels with dropout backward were measured faster than their bytes over the bandwidth (caches;
-// `framework.dropout_backward`), so that factor bounds them instead.
+// `framework.dropout_backward`), so that factor is their bound.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -32,17 +32,18 @@ std::uint64_t cases_asked() {
   return asked ? std::strtoull(asked, nullptr, 10) : 40'000;
 }
 
-// A node of GPUs of this kind, and nothing else that a kernel's price rests on.
+// A node of GPUs of this kind, without anything else that affects a kernel's price.
 scenario::Concrete machine(const std::string& gpu) {
   settle();
-  auto c = *scenario::load_text(
-                "version: 1\nmodel: {family: gpt, layers: 1, hidden: 128, heads: 1}\nparallelism: {data: 1}\nbatch: "
-                "{global: 1}\nframework: megatron-2025\ntraining: {attention: unfused, precision: fp32}\n",
-                "laws",
-                {fmt::format(
-                    "cluster={{gpu: {}, gpus_per_node: 1, nodes: 1, links: {{scale_up: {{bandwidth: 300GB/s}}}}}}", gpu)})
-                .concrete;
-  c.framework.fp8_scaling = models::Fp8Scaling::tensorwise;  // the one that no GPU refuses
+  auto c =
+      *scenario::load_text(
+           "version: 1\nmodel: {family: gpt, layers: 1, hidden: 128, heads: 1}\nparallelism: {data: 1}\nbatch: "
+           "{global: 1}\nframework: megatron-2025\ntraining: {attention: unfused, precision: fp32}\n",
+           "laws",
+           {fmt::format("cluster={{gpu: {}, gpus_per_node: 1, nodes: 1, links: {{scale_up: {{bandwidth: 300GB/s}}}}}}",
+                        gpu)})
+           .concrete;
+  c.framework.fp8_scaling = models::Fp8Scaling::tensorwise;  // the only one that every GPU supports
   return c;
 }
 
@@ -62,7 +63,7 @@ class Draw {
   std::uint64_t below(std::uint64_t n) { return random_.below(n); }
   bool chance(int percent) { return below(100) < std::uint64_t(percent); }
   double between(double low, double high) { return low * std::pow(high / low, double(below(1 << 20)) / (1 << 20)); }
-  // As sizes are: of any magnitude, often round, often just beside round.
+  // Realistic sizes: any magnitude, often round, often one beside a round number.
   std::int64_t size(std::int64_t most) {
     const auto any = static_cast<std::int64_t>(between(1, double(most) + 1));
     const std::int64_t round = std::int64_t(1) << below(std::uint64_t(std::log2(double(most))) + 1);
@@ -78,7 +79,7 @@ class Draw {
   Random random_;
 };
 
-// A GPU like none that is sold.
+// A GPU unlike any real one.
 cluster::Gpu unlike(cluster::Gpu gpu, Draw& draw) {
   gpu.name = "random";
   gpu.sms = static_cast<std::int64_t>(draw.between(1, 300));
@@ -98,7 +99,7 @@ class Laws {
     for (const auto& c : shipped_) models_.emplace_back(c.cluster, c.curves, c.framework);
   }
 
-  // One after the other, and now and then one that nobody sells.
+  // In turn, and now and then an invented one.
   const cost::CostModel& model(std::uint64_t number, Draw& draw) {
     const auto& like = shipped_[number % shipped_.size()];
     if (number % 3 != 0) return models_[number % shipped_.size()];
@@ -128,7 +129,7 @@ std::vector<Precision> precisions(const cluster::Gpu& gpu) {
   return all;
 }
 
-// Whose rate kernels of attention have.
+// The format that sets the rate of attention kernels.
 Precision main_format(const cluster::Gpu& gpu) {
   return gpu.peak.count(Precision::bf16)   ? Precision::bf16
          : gpu.peak.count(Precision::fp16) ? Precision::fp16
@@ -140,8 +141,8 @@ std::string of(const cost::CostModel& model, const graph::Work& work) {
   return fmt::format("{}: {}", model.machine().gpu.name, graph::describe(work));
 }
 
-// One round of the largest tiles over all multiprocessors, whole K, with prologue and epilogue: the most that one tile
-// more costs.
+// One round of the largest tiles over all SMs, whole K, with prologue and epilogue: the most that one more tile can
+// cost.
 double wave(const cost::CostModel& model, const Gemm& shape) {
   const auto& gpu = model.machine().gpu;
   const auto counted =
@@ -156,7 +157,7 @@ double wave(const cost::CostModel& model, const Gemm& shape) {
 struct Dimension {
   const char* name;
   std::int64_t Gemm::*of;
-  double tile;  // rows or columns of the largest
+  double tile;  // rows or columns of the largest tile
 };
 constexpr Dimension kDimensions[] = {
     {"m", &Gemm::m, 256}, {"n", &Gemm::n, 256}, {"k", &Gemm::k, 1}, {"batch", &Gemm::batch, 1}};
@@ -189,7 +190,7 @@ TEST_CASE("products: larger is never cheaper, one more costs its share, a tile o
         return fmt::format("{}: {} s, {} with one more of {}, {} with {}", of(model, shape), time, after, name,
                            model.gemm(more), of(model, more));
       });
-      // Of K twice the share, where the ends of a tile begin to show.
+      // For K twice the share, where the ends of a tile begin to matter.
       const double share = member == &Gemm::k ? 2 / now : tile / now,
                    round = member == &Gemm::k ? 0 : wave(model, shape);
       laws.holds(after <= (time * (1 + share) + round) * (1 + kRounding), [&, &name = name] {
@@ -197,7 +198,7 @@ TEST_CASE("products: larger is never cheaper, one more costs its share, a tile o
                            name, time * share, round);
       });
     }
-    // However rows are dealt, one product of them all has the same tiles or fewer.
+    // However rows are divided, one product of all of them has at most as many tiles.
     if (shape.batch > 1 && !shape.weight_gradient) {
       auto whole = shape;
       whole.m *= shape.batch, whole.batch = 1;
@@ -253,7 +254,7 @@ TEST_CASE("fused attention: larger is never cheaper, one more costs its share, a
       const double after = model.attention(next), now = double(shape.*member);
       laws.holds(time <= after * (1 + kRounding) && time <= model.attention(more) * (1 + kRounding),
                  [&] { return of(model, shape) + ": slower than " + of(model, next) + " or " + of(model, more); });
-      // Wide heads reach a little less of the rate: there a column costs up to a quarter more than its share.
+      // Wide heads are slightly less efficient: there a column costs up to a quarter more than its share.
       const bool columns = member == &A::head_dim || member == &A::value_dim;
       laws.holds(after <= time * (1 + (columns ? 1.25 : 1) / now) * (1 + kRounding),
                  [&] { return fmt::format("{}: {} s, {}: {}", of(model, shape), time, of(model, next), after); });
@@ -311,9 +312,9 @@ double priced(const cost::CostModel& model, const models::Step& step, double& wa
 }
 
 struct Passes {
-  double time = 0, waves = 0;  // waves: one of each product
+  double time = 0, waves = 0;  // waves: one per product
 };
-// Forward and backward of every kind of part, once each: embedding, layers, head with the loss.
+// Forward and backward of every kind of part once: embedding, layers, head with the loss.
 Passes passes(const cost::CostModel& model, const models::Transformer& m, const models::Training& training,
               const models::Framework& framework, const models::Shard& shard) {
   Passes all;
@@ -352,7 +353,7 @@ TEST_CASE(
                          : gpu.peak.count(Precision::fp16)                  ? Precision::fp16
                                                                             : Precision::fp32;
     if (!gpu.peak.count(training.precision)) continue;
-    if (m.is_moe() && !gpu.peak.count(Precision::tf32)) continue;  // in which routers compute
+    if (m.is_moe() && !gpu.peak.count(Precision::tf32)) continue;  // format in which routers compute
     training.attention =
         gpu.fused_attention_rate.value() > 0 && draw.chance(50) ? AttentionKind::flash : AttentionKind::unfused;
     training.kernels = draw.chance(20) ? Kernels::unfused : Kernels::fused;
@@ -383,7 +384,7 @@ TEST_CASE(
     if (!m.is_moe()) continue;
     wider = m, wider.expert_ffn += 1;
     check("expert_ffn", 2 * 256 / double(m.expert_ffn), wider, shard, true);
-    // As many rows on one expert more: each may have a row less, and a tile less.
+    // Equally many rows on one more expert: each expert may have a row and a tile less.
     wider = m, wider.experts += 1;
     check("experts", (1 + 256. / double(m.experts)) / double(m.experts), wider, shard, false);
   }

@@ -1,7 +1,7 @@
-// Laws of order: more work, less machine or more of what disturbs is never faster, and what saves memory saves memory.
+// Laws of order: more work, a smaller machine or more faults are never faster, and options that save memory do save it.
 //
-// A step as a whole may break an order a little: what ends earlier may start something that is in the way of others
-// (Graham's anomalies, SIAM J. Appl. Math. 17, 1969). None of those may cost more than kAnomaly.
+// A step as a whole may violate an order slightly: a task that ends earlier may start another one that delays others
+// (Graham's anomalies, SIAM J. Appl. Math. 17, 1969). No such anomaly may cost more than kAnomaly.
 #include <fmt/format.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kAnomaly = .01;
 
-// Selective recomputation that repeats next to nothing saves that, and holds it once more while it is repeated.
+// Selective recomputation that repeats very little saves that little, but holds it twice while it is repeated.
 constexpr Allowed kWorkspace{"what is repeated lives beside what it is for", .02};
 
 // The step with `more` is not shorter than with `less`.
@@ -29,7 +29,7 @@ void longer(Trial& trial, const Sets& less, const Sets& more, const std::string&
                allowed);
 }
 
-// Where nobody feels anybody, collectives of one lane still wait for each other, in another order.
+// Without contention, collectives of one lane still wait for each other, in another order.
 constexpr Allowed kOrders{"another order of the same tasks", .02};
 
 double part(const answer::Result& answer, graph::Category category) {
@@ -37,7 +37,7 @@ double part(const answer::Result& answer, graph::Category category) {
 }
 
 double peak(const answer::Result& answer) { return answer.summary.peak.allocated; }
-// Parameters, gradients and states of the optimizer, of the rank that holds most; activations likewise.
+// Parameters, gradients and optimizer states, of the rank that holds most; activations in the same way.
 double states(const answer::Result& answer) {
   double most = 0;
   for (const auto& rank : answer.summary.ranks)
@@ -46,7 +46,7 @@ double states(const answer::Result& answer) {
   return most;
 }
 
-// What a machine has of each, and whether more is better.
+// Rates of a machine, and whether more is better.
 struct Rate {
   const char* key;
   double worse;
@@ -85,7 +85,8 @@ TEST_CASE("law: a worse machine is never faster") {
       const auto worse = fields::scaled(field.form, value, rate.worse);
       if (!worse || *worse == value) continue;
       Sets sets{fmt::format("{}={}", field.key, fields::written(*worse))};
-      // Attention is given by its rate in 16 bits: with half the peak and the same rate it were a better kernel, in fp32 too.
+      // Attention is given by its rate in 16 bits: with half the peak and the same rate it were a better kernel, in
+      // fp32 too.
       if (field.key.starts_with("cluster.gpu.peak."))
         for (const char* kernel : {"fused", "flash3", "cudnn"}) {
           const auto& own = scenario::scenario_fields().at(fmt::format("cluster.gpu.{}_attention_rate", kernel));
@@ -226,7 +227,7 @@ TEST_CASE("law: a machine twice as fast in everything takes between half the tim
       now.push_back(fmt::format("{}={}", field.key, fields::written(value)));
       sets.push_back(fmt::format("{}={}", field.key, fields::written(*faster)));
     }
-    // Of a job on a part of a node, what it has of the host is not what the node has: both are set.
+    // For a job on a part of a node, its share of the host differs from the node's total: both are set.
     if (!trial.settle(now)) return;
     const auto before = trial.ask(), after = trial.ask(sets);
     if (!before || !after) return;

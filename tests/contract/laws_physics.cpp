@@ -1,5 +1,5 @@
-// Laws of physics and of bookkeeping, of one answer by itself: nothing computes above its peak or moves above its
-// wires, shares are between 0 and 1, parts sum to the whole, and every writer says the same number.
+// Laws of physics and bookkeeping that hold within one answer: nothing computes above its peak or moves faster than its
+// links, shares are between 0 and 1, parts sum to the whole, and all outputs agree.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -13,16 +13,16 @@ namespace rehearsal::contract {
 
 namespace {
 
-constexpr double kRounded = 1e-9;  // of sums of doubles
+constexpr double kRounded = 1e-9;  // rounding of sums of doubles
 
-// FLOPs that are executed hold those of the model, and no GPU reaches its peak.
+// Executed FLOPs include those of the model, and no GPU reaches its peak.
 void keeps_below_peak(Trial& trial, const answer::Summary& s) {
   if (!s.mfu || !s.hfu) return;
   trial.hold(*s.mfu > 0 && *s.mfu <= *s.hfu * (1 + kRounded) && *s.hfu <= 1, {},
              fmt::format("MFU <= HFU <= 1: MFU {:.4f}, HFU {:.4f}", *s.mfu, *s.hfu));
 }
 
-// Every picosecond of the iteration is in one category.
+// Every picosecond of the iteration belongs to one category.
 void sums_to_the_iteration(Trial& trial, const answer::Summary& s) {
   Time sum{}, least{};
   for (const auto part : s.breakdown) sum += part, least = std::min(least, part);
@@ -31,7 +31,7 @@ void sums_to_the_iteration(Trial& trial, const answer::Summary& s) {
                          s.iteration.count(), least.count()));
 }
 
-// No link carries more than it can, nobody is busier than always.
+// No link carries more than its capacity, and no resource is busy more than all the time.
 void has_shares(Trial& trial, const answer::Summary& s) {
   std::string beyond;
   const auto within = [&](double share, const std::string& what) {
@@ -66,15 +66,16 @@ void rates_are_of_the_step(Trial& trial, const answer::Summary& s) {
   trial.within(*s.samples_per_s * time / double(b.global), 1 - kRounded, 1 + kRounded, {}, "samples a step");
 }
 
-// What replicas send each other is what theory says (arXiv 1910.02054, section 7): a ring's share of it, twice that of
-// an inner rank of a tree, half of it where a switch adds.
+// Replicas send each other what theory says (arXiv 1910.02054, section 7): a ring's share, twice that from an inner
+// rank of a tree, half of it with a switch that adds.
 void reduces_gradients(Trial& trial, const answer::Summary& s) {
   const auto& data = s.traffic.data_parallel;
   if (!data || data->closed_form_bytes <= 0) return;
   trial.within(data->bytes / data->closed_form_bytes, .5, 2, {}, "bytes over replicas beside the closed form, times");
 }
 
-// States are read and written once, parts of the peak are in it, and the job's peak is that of its fullest rank.
+// States are read and written once, the parts of the peak are within it, and the job's peak is that of its fullest
+// rank.
 void holds_its_parts(Trial& trial, const answer::Summary& s) {
   const auto& c = trial.concrete();
   double most = 0, ranks = 0;

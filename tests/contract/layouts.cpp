@@ -1,5 +1,5 @@
-// Stages with layouts of their own, and skip connections between stages, for real: what is trained is what one rank
-// trains, every rank holds what was predicted, and the messages are those of the plan.
+// Stages with different layouts, and skip connections between stages, performed: they train what one rank trains, every
+// rank holds the predicted memory, and the messages are those of the plan.
 #include <map>
 #include <set>
 
@@ -21,20 +21,20 @@ std::string stages(const std::vector<const char*>& layouts, const std::vector<co
   return text + "]";
 }
 
-// `micro`: sequences of a replica of the first stage, so that a micro-batch has four.
+// `micro`: sequences per replica of the first stage, so that a micro-batch has four.
 Sets of(const Sets& base, const std::string& layout, int micro, const char* strategy = "auto") {
   return with(base, {layout, fmt::format("batch.micro={}", micro),
                      fmt::format("resharding={{strategy: {}, chunks: 3}}", strategy)});
 }
 
-// Of the first micro-batch, in one direction: what each edge sends, and what every rank is sent of it.
+// For the first micro-batch in one direction: what each edge sends, and what every rank receives of it.
 struct Traffic {
   std::size_t messages = 0;
   std::int64_t bytes = 0;
   std::map<std::uint32_t, std::int64_t> received;
 };
 std::map<std::pair<std::uint32_t, graph::Pass>, Traffic> traffic(const graph::TaskGraph& graph) {
-  std::map<std::pair<std::uint32_t, graph::Pass>, Traffic> all;  // by the pipeline rank that receives
+  std::map<std::pair<std::uint32_t, graph::Pass>, Traffic> all;  // by receiving pipeline rank
   for (std::uint32_t r = 0; r < graph.ranks().size(); ++r) {
     const auto& rank = graph.ranks()[r];
     const auto& program = graph.program_of(rank);
@@ -54,7 +54,7 @@ std::map<std::pair<std::uint32_t, graph::Pass>, Traffic> traffic(const graph::Ta
 TEST_CASE("pairs of layouts train what one rank trains, by every strategy") {
   struct Pair {
     std::vector<const char*> layouts;
-    int micro;  // of the first stage
+    int micro;  // per replica of the first stage
     std::vector<const char*> shardings = {};
   };
   const std::vector<Pair> pairs{
@@ -85,7 +85,7 @@ TEST_CASE("pairs of layouts train what one rank trains, by every strategy") {
 }
 
 TEST_CASE("uneven shards: three replicas, and tokens that three ranks cut unevenly") {
-  // 6 sequences a micro-batch: thirds and halves meet in sixths. 16 tokens in 3 parts are 6, 6 and 4.
+  // 6 sequences per micro-batch: thirds and halves meet in sixths. 16 tokens in 3 parts are 6, 6 and 4.
   const Sets three = with(kUntied, {"model.heads=3", "model.hidden=48", "model.ffn=96", "batch.global=12"});
   check_trains(kGpt, of(three, stages({"data: 3", "data: 2"}), 2));
   check_trains(kGpt, of(three, stages({"data: 2", "tensor: 3, data: 1"}), 3));
@@ -107,7 +107,7 @@ TEST_CASE("schedules, narrow weights, recomputation, ZeRO and optimizers") {
     all.insert(all.end(), sets.begin(), sets.end());
     check_trains(kGpt, all);
   }
-  // Stages that are cut alike hold both ends of a tied table.
+  // Stages with equal layouts can hold both ends of a tied table.
   check_trains(kGpt,
                of(with(kUntied, {"model.tie_embeddings=true"}), stages({"tensor: 2", "data: 2", "tensor: 2"}), 4));
   check_trains(kGpt, of(with(kSmallLlama, {"parallelism={}"}), layout, 4));
@@ -144,12 +144,12 @@ TEST_CASE("the messages are those of the plan") {
   };
   constexpr auto all = kActivation;
   const std::vector<Row> rows{
-      // One rank to two that both need everything; back, either of them sends it.
+      // One rank to two that both need everything; in the backward either of the two sends it.
       {{"", "tensor: 2"}, 4, "send-recv", 2, 1, 2 * all, all},
       {{"", "tensor: 2"}, 4, "broadcast", 2 * 3, 1, 2 * all, all},  // three chunks over two hops
       {{"", "tensor: 2"}, 4, "local-allgather", 2 + 2, 1, 2 * all, all},
       {{"", "tensor: 4"}, 4, "global-allgather", 4 + 4 * 3, 1, 4 * all, all},
-      // Halves that two replicas need; back, both halves for both.
+      // Halves that two replicas both need; in the backward both halves go to both.
       {{"tensor: 2", "data: 2"}, 4, "send-recv", 2, 4, all, 2 * all},
       {{"tensor: 2", "data: 2"}, 4, "broadcast", 2, 2 * 2 * 3, all, 2 * all},
       // Quarters to the two ranks of each half.
@@ -169,10 +169,10 @@ TEST_CASE("the messages are those of the plan") {
     CHECK(backward.messages == row.backward);
     CHECK(forward.bytes == row.bytes_forward);
     CHECK(backward.bytes == row.bytes_backward);
-    // Nobody is sent more than it computes with.
+    // No rank receives more than it computes with.
     for (const auto& [rank, bytes] : forward.received)
       CHECK(bytes * std::int64_t(forward.received.size()) == forward.bytes);
-    // And what the report says of the edge is what the graph sends.
+    // The report's figures for the edge equal what the graph sends.
     REQUIRE(question.edges.size() == 1);
     CHECK(question.edges[0].forward.messages == row.forward);
     CHECK(question.edges[0].backward.bytes == row.bytes_backward);
@@ -207,7 +207,7 @@ TEST_CASE("a part that is left out, or a skip connection, is found") {
   const auto graph =
       answer::prepare(explore::load_performable(kGpt, skips, backend::Compute::real, "loopback").scenario);
   CHECK(!broken(skips,
-                [&](const graph::Program& program, std::size_t t) {  // the sum of a skip connection's gradient
+                [&](const graph::Program& program, std::size_t t) {  // sums the gradient of a skip connection
                   const auto* kernel = std::get_if<Kernel>(&graph.graph.work(program.work[t]));
                   return kernel && kernel->kind == KernelKind::add &&
                          program.coordinates[t].pass == graph::Pass::backward && program.coordinates[t].stage == 0 &&

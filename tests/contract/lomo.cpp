@@ -1,5 +1,5 @@
-// LOMO with frameworks (arXiv 2306.09782): no gradients that stay, no states, one update of every tensor; sharded over
-// replicas by ZeRO-3. And what it cannot be.
+// LOMO with frameworks (arXiv 2306.09782): gradients are not kept, there are no states, and every tensor is updated
+// once; sharded over replicas by ZeRO-3. And its refused combinations.
 #include <doctest/doctest.h>
 
 #include "predicted.hpp"
@@ -32,7 +32,7 @@ TEST_CASE("gradients and states are not there: 2 bytes of a parameter are, and 1
   CHECK(of(lomo, graph::MemoryCategory::optimizer) == 0);
   CHECK(of(adamw, graph::MemoryCategory::gradients) == 2 * parameters);
   CHECK(of(adamw, graph::MemoryCategory::optimizer) == 12 * parameters);
-  // Two gradients of the widest neighbours, their copies in fp32 and a batch of 4,096 tokens are all the rest.
+  // The rest is two gradients of the widest neighbours, their copies in fp32 and a batch of 4,096 tokens.
   CHECK(lomo.summary.peak.allocated - 2 * parameters < 3. * (1 << 30));
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("clipping by the norm runs the backward twice on one graph, or by tens
     const auto plain = predicted(kOne, {set}), norm = predicted(kOne, {set, clipped});
     CHECK(norm.lowered->hardware_flops.value() ==
           doctest::Approx(passes * plain.lowered->hardware_flops.value()).epsilon(.01));
-    // The norm reads no parameters and writes none: 10 of 30 bytes, and 8 more to scale.
+    // The norm neither reads nor writes parameters: 10 of 30 bytes, and 8 more to scale.
     const double bandwidth = plain.lowered->scenario.concrete->cluster.gpu.sustained_memory_bandwidth.value();
     const auto others = [&](const answer::Result& p, double bytes) {
       return to_seconds(p.timeline.makespan()) - bytes * 6738415616. / bandwidth;
@@ -79,7 +79,7 @@ TEST_CASE("with ZeRO-3 a norm takes another forward, while the graph of the firs
   CHECK(norm.lowered->data_volume->form() == "8 Psi");
   CHECK(norm.lowered->hardware_flops.value() ==
         doctest::Approx(2 * plain.lowered->hardware_flops.value()).epsilon(1e-9));
-  // At the end of the second forward both are there; the peak of the plain step is in its backward.
+  // At the end of the second forward both are held; the peak of the plain step is in its backward.
   const double kept = norm.lowered->problem.activation.front();
   CHECK(norm.summary.peak.allocated > plain.summary.peak.allocated + .9 * kept);
   CHECK(norm.summary.peak.allocated < plain.summary.peak.allocated + kept);
@@ -91,14 +91,15 @@ TEST_CASE("65 B parameters on eight GPUs of 24 GB: with LOMO, and with nothing t
   CHECK(on_eight({"training.optimizer=sgd"}).summary.fits == false);
   CHECK(on_eight({"training.optimizer=adamw"}).summary.fits == false);
   CHECK(on_eight({"training.recompute=none", "batch={global: 64, micro: 8}"}).summary.fits == false);
-  // Two gathers of all parameters and one sum of all gradients, where ZeRO-3 scatters them: 4 Psi of 3.
+  // Two gathers of all parameters and one all-reduce of all gradients, where ZeRO-3 reduce-scatters: 4 Psi instead of
+  // 3.
   REQUIRE(lomo.lowered->data_volume);
   CHECK(lomo.lowered->data_volume->form() == "4 Psi");
   CHECK(on_eight({"training.optimizer=sgd"}).lowered->data_volume->form() == "3 Psi");
 }
 
 TEST_CASE("an update costs what it moves, wherever it is made") {
-  // Without their updates the steps of LOMO and SGD are the same; LOMO's moves 30 bytes a parameter.
+  // Without updates the steps of LOMO and SGD are equal; LOMO's update moves 30 bytes per parameter.
   const auto lomo = predicted(kOne, {}), sgd = predicted(kOne, {"training.optimizer=sgd"});
   const auto optimizer = static_cast<std::size_t>(graph::Category::optimizer);
   CHECK(lomo.summary.breakdown[optimizer] == Time());

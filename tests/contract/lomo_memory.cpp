@@ -1,5 +1,6 @@
 // LLaMA 7B in the setting of LOMO's Table 1 (arXiv 2306.09782): 8 sequences of 512 tokens, fp16, attention as matrix
-// products. What fits on which GPU; the paper's figures, in GiB that it calls GB, stand beside ours and decide nothing.
+// products. Tests which GPU fits what; the paper's figures, in GiB that it calls GB, are shown beside ours but not
+// judged.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Loss scaling of fp16 (arXiv 1710.03740): what looking for infinities costs, that a step that overflows updates
-// nothing, and that samples per second count steps that train.
+// Loss scaling of fp16 (arXiv 1710.03740): the cost of checking for infinities, that a step that overflows updates
+// nothing, and that samples per second count only steps that train.
 #include <doctest/doctest.h>
 
 #include "predicted.hpp"
@@ -82,7 +82,7 @@ TEST_CASE("with LOMO an overflow is known after the first backward") {
   CHECK(predicted(kEight, rarely).summary.useful->overflow_rate == 1. / 1001);
 }
 
-TEST_CASE("what has no scale is told so") {
+TEST_CASE("settings that loss scaling does not go with are refused") {
   const std::string dynamic = "training.loss_scaling=dynamic";
   CHECK(says(refusal(kEight, {dynamic, "training.precision=bf16"}), "'loss_scaling' is for fp16"));
   CHECK(says(refusal(kEight, {dynamic, "training.optimizer_sync=post-validation"}), "'rollback_probability'"));

@@ -1,4 +1,4 @@
-// tools/man: the manual page has every command with all that its --help says.
+// tools/man: the manual page has every command with everything in its --help.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// A line as roff prints it again.
+// A line as roff prints it.
 std::string in_roff(const std::string& line) {
   std::string text;
   for (const char c : line) text += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
@@ -24,7 +24,7 @@ TEST_CASE("the manual page holds the help of every command, line by line") {
   std::istringstream lines(help.substr(help.find("\nCommands:\n") + 11));
   std::size_t commands = 0;
   for (std::string line; std::getline(lines, line) && line.starts_with("  ");) {
-    if (line[2] == ' ') continue;  // a summary goes on
+    if (line[2] == ' ') continue;  // a summary continues
     const auto command = line.substr(2, line.find(' ', 2) - 2);
     CAPTURE(command);
     const auto begin = made.out.find(".SS \"rehearse " + command + "\"\n");

@@ -1,4 +1,4 @@
-// `rehearse measure` and `rehearse validate` at the level of the program: reports, files, exit statuses.
+// `rehearse measure` and `rehearse validate` through the command line: reports, files, exit statuses.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
@@ -189,7 +189,7 @@ TEST_CASE("a tolerance decides the exit status") {
   CHECK(tight.status == 1);
   const auto j = json::parse(tight.out);
   CHECK(j["validate"]["ok"] == false);
-  // As none was named, nothing is left of it but its digest, which anybody gets who makes it again.
+  // No file was named, so only the digest of the prediction remains, which anyone can reproduce.
   CHECK(j["validate"]["prediction"]["file"].is_null());
   const Folder folder;
   const auto wide =
@@ -201,8 +201,8 @@ TEST_CASE("a tolerance decides the exit status") {
   CHECK(contains(wide.out, "holds"));
 }
 
-TEST_CASE("a terminal is told how long it will take and how far it is, nobody else") {
-  // An iteration is predicted to take 181 ms: 165 of compute, and 16 messages that somebody waits for.
+TEST_CASE("only a terminal shows the expected time and the progress") {
+  // An iteration is predicted to take 181 ms: 165 of compute, and 16 exposed messages.
   const std::string line = "measure " + kLoopback + "--iterations 3";
   const auto piped = rehearse(line + " 2>&1 >/dev/null");
   CHECK(piped.status == 0);

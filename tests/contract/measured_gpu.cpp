@@ -1,5 +1,5 @@
-// A scenario on a GPU that was measured, as its user meets it: other prices, fewer assumptions, a clear refusal. The
-// profile holds published times of an H200 (tests/fidelity/kernels_gemm.csv) and is written for the test alone.
+// A scenario on a measured GPU, as its user sees it: other prices, fewer assumptions, a clear refusal. The profile
+// holds published times of an H200 (tests/fidelity/kernels_gemm.csv) and exists only for this test.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-// Every tenth of the table's bf16 products, in bursts as they were timed.
+// Every tenth bf16 product of the table, in bursts as they were timed.
 cost::Profile published() {
   cost::Profile p;
   p.backend = "cuda", p.ranks = 1, p.cores = 1, p.priority = "ordinary", p.date = "2025-01-02T03:04:05Z";
@@ -67,19 +67,19 @@ TEST_CASE("a measured GPU prices a scenario") {
     return json::parse(out.out);
   };
   const auto bare = predict(""), burst = predict("--set cluster.profile='" + file + "'");
-  CHECK(says(bare, "kernel_gap") == false);                            // it has a source
-  CHECK(says(burst, "sustained_clock = 0.85 is assumed"));  // bursts do not tell
+  CHECK(says(bare, "kernel_gap") == false);                 // it has a source
+  CHECK(says(burst, "sustained_clock = 0.85 is assumed"));  // bursts do not show the sustained clock
   CHECK(says(burst,
              "Profile h200-lab: measured on a NVIDIA H200 on 2025-01-02T03:04:05Z, driver 580.95.05: matrix "
              "products in bf16, the gap between kernels."));
   CHECK(burst.at("error_band").at("basis").get<std::string>().find("profile h200-lab") != std::string::npos);
-  // The table's even rows made the file's constants too: the same GPU, and nearly the same prediction.
+  // The file's constants were fitted to the table's even rows too: the same GPU, and nearly the same prediction.
   const double ratio = burst.at("iteration_s").get<double>() / bare.at("iteration_s").get<double>();
   MESSAGE(fmt::format("bf16 products measured in bursts: {:.4f} of the prediction from the file", ratio));
   CHECK(ratio != 1);
   CHECK(std::abs(ratio - 1) < .05);
 
-  // Said to be of a settled clock, the same times leave nothing to assume of it, and are taken as they are.
+  // Declared to be at a settled clock, the same times need no assumption, and are taken as they are.
   profile.gpu->settled_clock = true;
   write();
   const auto settled = predict("--set cluster.profile='" + file + "'");

@@ -1,5 +1,5 @@
-// Gradients on their way to their shards, and what becomes of memory as a training is asked to save it: bounded, never
-// more with more saving, and charged alike whatever ZeRO level a reduction belongs to.
+// Gradients in transit to their shards, and memory under memory-saving options: bounded, never more with more saving,
+// and a reduction costs the same at every ZeRO stage.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ Asked ask(const std::string& text, const std::vector<std::string>& sets) {
   return ask(scenario);
 }
 
-// Sizes of the reductions of the first rank, in the order of the program.
+// Sizes of the first rank's reductions, in program order.
 std::vector<std::int64_t> reductions(const graph::TaskGraph& graph) {
   std::vector<std::int64_t> sizes;
   const auto& program = graph.programs().front();
@@ -73,9 +73,9 @@ TEST_CASE("gradients that wait for a slow network are bounded: memory falls from
 }
 
 TEST_CASE("no more than the bucket that is filled and the batch before it are held") {
-  // ZeRO-2 keeps its shard of the gradients, 4 B / 64 per parameter, and whole gradients of what is on its way: a layer
-  // has 4 h^2 + 3 h f + 2 h = 4 * 4096^2 + 3 * 4096 * 11008 + 8192 = 202,383,360 parameters of 4 B = 809.5 MB, whose
-  // matrices fill a bucket each; so two layers, and nothing of a third.
+  // ZeRO-2 keeps its shard of the gradients, 4 B / 64 per parameter, and whole gradients in transit: a layer has 4 h^2
+  // + 3 h f + 2 h = 4 * 4096^2 + 3 * 4096 * 11008 + 8192 = 202,383,360 parameters of 4 B = 809.5 MB, and each of its
+  // matrices fills a bucket; so two layers, and nothing of a third.
   const auto run = ask(kSlow, {"parallelism.zero=2"}).run;
   const double layer = 4. * (4. * 4096 * 4096 + 3. * 4096 * 11008 + 2. * 4096);
   double most = 0;
@@ -110,7 +110,7 @@ TEST_CASE("tensors fill buckets, and none is cut") {
                      head = 4 * (51200 * h + 2 * h), embedding = 4 * (51200 * h + 1024 * h);
   using Sizes = std::vector<std::int64_t>;
   CHECK(sizes("1MB") == Sizes{head, down, down, out, qkv, down, down, out, qkv, embedding});
-  // 16.8 is below 20, 33.6 above; then 4.2 + 12.6, 16.8 and the next 16.8 of the layer below.
+  // 16.8 is below 20, 33.6 above; then 4.2 + 12.6, 16.8 and the next 16.8 from the layer below.
   CHECK(sizes("20MB") == Sizes{head, 2 * down, out + qkv + down, down + out, qkv + embedding});
   CHECK(sizes("1GB") == Sizes{head + 2 * (2 * down + out + qkv) + embedding});
 }

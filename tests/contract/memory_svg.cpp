@@ -1,5 +1,5 @@
-// rehearse run --svg --picture memory as its users meet it: a panel for each tier, with what is there at most and the capacity, at the
-// height where they belong; and what it does not draw.
+// rehearse run --svg --picture memory as users see it: a panel per tier, with its maximum and its capacity at the right
+// heights; and what it does not draw.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,17 +25,17 @@ std::size_t count(const std::string& text, const std::string& part) {
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
 }
-// Of lines from one side to the other.
+// Heights of the lines across the whole panel.
 std::vector<double> heights(const std::string& svg, const std::string& of) {
   const std::regex line("<path d=\"M[0-9.]+ ([0-9.]+)L[0-9.]+ [0-9.]+\" [^>]*" + of);
   std::vector<double> all;
   for (std::sregex_iterator it(svg.begin(), svg.end(), line), end; it != end; ++it) all.push_back(std::stod((*it)[1]));
   return all;
 }
-// The highest points of the areas, from the top of the picture to the bottom of it, panel by panel.
+// The highest points of the areas, from the top of the picture to the bottom, panel by panel.
 std::vector<double> tops(const std::string& svg, std::size_t panels) {
   const std::regex area("<path d=\"(M[^L\"]*Z)\""), vertical("V([0-9.]+)"), begin("^M[0-9.]+ ([0-9.]+)");
-  std::map<double, double> of_bottom;  // where a panel ends: its highest point
+  std::map<double, double> of_bottom;  // bottom of a panel: its highest point
   for (std::sregex_iterator it(svg.begin(), svg.end(), area), end; it != end; ++it) {
     const std::string path = (*it)[1];
     std::smatch bottom;
@@ -98,7 +98,7 @@ TEST_CASE("the capacity is a line where it is in sight") {
   REQUIRE(capacity.size() == 2);
   REQUIRE(most.size() == 2);
   CHECK(most[0] != capacity[0]);
-  CHECK(most[1] < capacity[1]);  // more than there is: higher
+  CHECK(most[1] < capacity[1]);  // above the capacity line
   CHECK(contains(full, ">capacity 4.00 GiB<"));
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("large runs make small pictures") {
   CHECK(svg.ends_with("</svg>\n"));
 }
 
-TEST_CASE("what it does not draw it says") {
+TEST_CASE("it says what it does not draw") {
   const Scratch scratch;
   const auto file = (scratch.folder / "memory.svg").string();
   const std::string abstract = "run " PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml";

@@ -1,5 +1,5 @@
-// The mistakes of tests/mutations, which tools/mutate makes one by one to see that tests find them: each still has a
-// line to be made in, and only one.
+// The mistakes of tests/mutations, which tools/mutate makes one by one to check that tests find them: each must still
+// match exactly one line.
 #include <doctest/doctest.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Graphs of this program's own kernels: legal for every schedule and layout, and without leaks.
+// Graphs of our own kernels: legal for every schedule and layout, without memory leaks.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using Sets = std::vector<std::string>;
 const std::string kGpt = PROJECT_ROOT "/scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
 const std::string kMlp = PROJECT_ROOT "/scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml";
 
-// Valid, and every buffer that is not resident dies.
+// The graph is valid, and every non-resident buffer is freed.
 void check_graph(const graph::TaskGraph& graph) {
   REQUIRE_NOTHROW(graph::validate(graph));
   for (const auto& program : graph.programs()) {
@@ -95,7 +95,7 @@ TEST_CASE("asynchronous schedules keep as many versions of the weights as they p
     const auto& graph = rehearsed.graph();
     for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
       const auto& program = graph.program_of(graph.ranks()[r]);
-      // One layer per rank: one segment. Versions alive at once, walked in program order (one compute lane).
+      // One layer per rank: one segment. Versions alive at once, in program order (one compute lane).
       const auto whole = program.buffers[program.segments.at(0).parameters.index()].size;
       std::size_t versions = 0, most = 0;
       for (std::size_t b = 0; b < program.residents; ++b)

@@ -1,5 +1,5 @@
-// States that leave the GPU (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857; ZeRO-R, 1910.02054): what
-// moves, what fits, what links and disks that GPUs share make of it, and what is refused.
+// States outside the GPU (ZeRO-Offload, arXiv 2101.06840; ZeRO-Infinity, 2104.07857; ZeRO-R, 1910.02054): the traffic,
+// what fits, the effect of links and disks shared by GPUs, and what is refused.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -53,19 +53,19 @@ TEST_CASE("ZeRO-Offload moves 4 Psi: gradients out and parameters in, 2 bytes ea
     CHECK(shared.summary.traffic.all_gpus.offload_out == doctest::Approx(2 * psi).epsilon(1e-3));
     CHECK(shared.summary.traffic.all_gpus.offload_in == doctest::Approx(2 * psi).epsilon(1e-3));
   }
-  // What was added up comes back for the second micro-batch, which the GPU adds to it.
+  // The sum comes back for the second micro-batch, and the GPU adds to it.
   const auto twice =
       predicted(kSmall, {"training.offload={optimizer: host, gradients: host}", "batch={global: 4, micro: 2}"});
   CHECK(twice.summary.traffic.per_gpu.offload_out == doctest::Approx(4 * psi).epsilon(1e-3));
   CHECK(twice.summary.traffic.per_gpu.offload_in == doctest::Approx(4 * psi).epsilon(1e-3));
-  // With tensor parallelism each rank its shard.
+  // With tensor parallelism each rank moves its shard.
   const auto cut = predicted(
       kSmall, {"training.offload={optimizer: host, gradients: host}", "cluster.gpus=2", "parallelism={tensor: 2}"});
   CHECK(cut.summary.traffic.all_gpus.offload_out == doctest::Approx(2 * psi).epsilon(.01));
   CHECK(cut.summary.traffic.per_gpu.offload_out == doctest::Approx(psi).epsilon(.01));
 }
 
-TEST_CASE("states are where the matrix says, on whoever holds them") {
+TEST_CASE("states are where the matrix says, on the ranks that hold them") {
   const auto of = [](const char* offload, const Sets& more = {}) {
     return predicted(kSmall, with(more, {std::string("training.offload=") + offload}));
   };
@@ -100,8 +100,8 @@ TEST_CASE("10 B parameters on one V100 of 32 GB: with ZeRO-Offload, and not with
 }
 
 TEST_CASE("a step that waits for one link has the efficiency of ZeRO-Infinity, eq. 6") {
-  // Nothing overlaps: each part is fetched when it is its turn, gradients leave when all are there. The host updates in
-  // no time.
+  // Nothing overlaps: each part is fetched when needed, and gradients leave when all are there. The host updates in no
+  // time.
   const Sets serial{"training.overlap.gradients=false", "training.overlap.parameters=false",
                     "cluster.host.memory_bandwidth=1000TB/s", "cluster.host.core_bandwidth=1000TB/s"};
   for (const int micro : {1, 4})
@@ -171,7 +171,7 @@ TEST_CASE("links, host memory and disks are shared by those behind them") {
   CHECK(step({"cluster.host.nvme.write=5GB/s"}) > usual);
   CHECK(step({"cluster.host.memory_bandwidth=40GB/s"}) > usual);
   CHECK(step({"cluster.host.core_bandwidth=1GB/s"}) > usual);
-  // One disk of a node reads for all: sixteen shares of a state take as long as the whole.
+  // One disk per node serves all its GPUs: sixteen shares of a state take as long as the whole.
   const Sets reads{"training.offload={optimizer: nvme, gradients: host}", "cluster.host.nvme={read: 1GB/s}",
                    "cluster.host.memory_bandwidth=1000TB/s", "cluster.host.core_bandwidth=1000TB/s"};
   const auto shared = predicted(kSmall, with(kSixteen, reads));
@@ -254,7 +254,7 @@ TEST_CASE("what no rule allows is refused with the way out") {
           "leave training.offload.parameters on the device");
 }
 
-TEST_CASE("what overlaps nothing is no better than what overlaps, and both know how fast the host updates") {
+TEST_CASE("without overlap offloading is no faster than with it, and both use the host's update rate") {
   for (const std::string machine : {"cluster={use: gb200-nvl72, gpus: 1}", "cluster={use: dgx-h100, gpus: 1}",
                                     "cluster={use: dgx2-v100-32g, gpus: 1}"})
     for (const std::string batch : {"batch={global: 2, micro: 2}", "batch={global: 64, micro: 2}"}) {
@@ -267,8 +267,8 @@ TEST_CASE("what overlaps nothing is no better than what overlaps, and both know 
     }
 }
 
-// A Grace updates a billion parameters in .098 s with DeepSpeed's CPU-Adam (28 bytes each, configs/frameworks), where it
-// serves one GPU; two share it, and a rack has 36.
+// A Grace updates a billion parameters in .098 s with DeepSpeed's CPU-Adam (28 bytes each, configs/frameworks), where
+// it serves one GPU; two share it, and a rack has 36.
 TEST_CASE("a job on part of a rack has the hosts of its GPUs, and takes what their memory takes") {
   const auto host_seconds = [](int gpus) {
     const auto p = predicted(kSmall, {fmt::format("cluster={{use: gb200-nvl72, gpus: {}}}", gpus),

@@ -1,4 +1,4 @@
-// --html of every command that has it: one document that needs nothing else, whose numbers are those of the JSON.
+// --html of every command that has it: one self-contained document, whose numbers equal those of the JSON.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Written written(const std::string& arguments) {
   return {read(file), run.out};
 }
 
-// A document of its own: nothing is fetched, every tag that opens closes.
+// A self-contained document: nothing is fetched, and every tag is closed.
 void stands_alone(const std::string& html) {
   CHECK(html.starts_with("<!doctype html>"));
   CHECK(html.ends_with("</html>\n"));
@@ -36,7 +36,7 @@ void stands_alone(const std::string& html) {
   }
 }
 
-// Every number of the page that says where the JSON has it. Returns how many.
+// Compares every number of the page that names its place in the JSON. Returns how many.
 std::size_t equal_numbers(const Written& w, std::size_t at_least) {
   const auto answer = json::parse(w.json);
   const std::regex number("<data value=\"([^\"]*)\" data-json=\"([^\"]*)\">");
@@ -115,7 +115,7 @@ TEST_CASE("schedules beside each other are on one scale of time") {
       rehearse("schedule gpipe 1f1b --pipeline 4 --microbatches 8 --forward 10ms --backward 10ms --svg " + file);
   REQUIRE_MESSAGE(two.status == 0, two.err);
   const auto svg = read(file);
-  // A forward of 10 ms is as wide in both; the same numbers of ranks and micro-batches make as many boxes.
+  // A forward of 10 ms is equally wide in both; the same numbers of ranks and micro-batches give equally many boxes.
   const std::regex box("<rect x=\"[0-9.]+\" y=\"[0-9.]+\" width=\"([0-9.]+)\" height=\"[0-9.]+\" fill=\"#427ad6\"");
   std::vector<double> widths;
   for (std::sregex_iterator it(svg.begin(), svg.end(), box), end; it != end; ++it)

@@ -1,5 +1,5 @@
-// Parameter servers (Li et al., OSDI 2014) against what their links allow: where computation is next to nothing the
-// step takes what the NICs of the servers take. No formula of that is in the program: it comes out of the shared links.
+// Parameter servers (Li et al., OSDI 2014) against the capacity of their links: with negligible computation the step
+// takes the time of the servers' NICs. The program has no formula for that: it follows from the shared links.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Steps that are taken at once and validated while the next iteration runs train what a barrier trains; and so they do
-// when every one of them is taken back, taken again, and the forwards in between are repeated.
+// Steps that are taken at once and validated during the next iteration train what a barrier trains; also when every
+// step is rolled back and retaken, and the forwards in between are repeated.
 #include <algorithm>
 #include <set>
 

@@ -1,5 +1,5 @@
-// Tokens that are cut over several ranks, of a context or of a tensor group, train what one rank trains that has all of
-// them; and a block of keys and values that somebody misses is found out.
+// Sequences split over ranks of a context or tensor group train what one rank with the whole sequences trains; and a
+// missing block of keys and values is detected.
 #include "performing.hpp"
 
 namespace rehearsal {
@@ -15,7 +15,7 @@ TEST_CASE("sequences over several ranks train what one rank trains, in the memor
              {"parallelism={context: 2, data: 2}", "training.optimizer=adamw"},
              {"parallelism={context: 4}", "training.context_balance=false"},
              {"parallelism={context: 2, data: 2}", "training.causal=false"},
-             // States are sharded over data x context, which the placement numbers either way.
+             // States are sharded over data x context, in either order of placement.
              {"parallelism={context: 2, data: 2, zero: 1}", "training.optimizer=adamw"},
              {"parallelism={context: 2, data: 2, zero: 2}", "placement=[pipeline, context, expert, data, tensor]"},
              {"parallelism={context: 2, data: 1, zero: 3}", "training.recompute=full"},
@@ -94,7 +94,7 @@ TEST_CASE("sequences in pieces train what one rank trains, in the memory that wa
   check_trains(kGpt, with(kSmall, {"parallelism={pipeline: 2}", "schedule=seq1f1b", "training.precision=bf16"}));
 }
 
-// Without sequence parallelism each tensor rank sends tokens of its own, although all have all of them.
+// Without sequence parallelism each tensor rank sends different tokens, although all ranks have all tokens.
 TEST_CASE("experts over tensor ranks, whole or cut, train what one rank trains") {
   for (const char* sequence : {"false", "true"})
     for (const Sets& layout : std::vector<Sets>{
@@ -204,7 +204,9 @@ TEST_CASE("a block of keys and values that is missed is found out") {
       CAPTURE(form);
       CAPTURE(t);
       backend::FaultInjection fault_injection;
-      fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == LocalTask(t); };
+      fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool {
+        return step == 0 && task == LocalTask(t);
+      };
       CHECK(!train(kGpt, sets, fault_injection).verified.ok);
       ++(part ? kernels : exchanges);
     }

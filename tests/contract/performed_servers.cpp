@@ -1,5 +1,5 @@
-// Parameter servers, performed: workers that push to servers and pull from them train what one rank trains, and with a
-// delay what one rank trains that applies the same updates as late.
+// Parameter servers, performed: workers that push to servers and pull from them train what one rank trains; with a
+// delay, what one rank trains that applies the same updates equally late.
 #include <fmt/ranges.h>
 
 #include <map>
@@ -29,8 +29,8 @@ scenario::Scenario loaded(const Sets& sets) {
   return explore::load_performable(kGpt, sets, backend::Compute::real, "loopback").scenario;
 }
 
-// Updates in the parameters that each iteration of the first rank computes with, by what its tasks do to the buffers of
-// its first segment one after the other. `mixed`: two passes of an iteration found different ones.
+// Updates contained in the parameters that each iteration of the first rank computes with, from what its tasks do to
+// the buffers of its first segment in order. `mixed`: two passes of an iteration used different ones.
 struct Versions {
   std::vector<int> used;
   bool mixed = false;
@@ -70,7 +70,7 @@ Versions versions(const scenario::Scenario& scenario) {
     } else if (kernel) {
       ++in[newest.value];
     } else {
-      arrived += std::get<graph::StagingCopy>(work).size.count();  // of all servers, a whole segment is a version
+      arrived += std::get<graph::StagingCopy>(work).size.count();  // over all servers: one whole segment is a version
       in[newest.value] = int(arrived / program.buffers[newest.index()].size.count());
     }
   }
@@ -93,7 +93,7 @@ TEST_CASE("workers and servers train what one rank trains, in the memory that wa
     for (const int servers : {1, 2, 4})
       for (const char* update : {"server", "worker"})
         for (const char* optimizer : {"sgd", "adamw"}) {
-          if (workers == 3 && servers != 2) continue;  // parts of turns that do not close
+          if (workers == 3 && servers != 2) continue;  // parts of a round-robin that do not match
           const bool adamw = optimizer == std::string("adamw"), beside = servers <= workers && adamw == (workers == 4);
           CAPTURE(workers);
           CAPTURE(servers);
@@ -185,7 +185,7 @@ TEST_CASE("a delay is late, and as late as it says") {
       CAPTURE(other);
       CHECK(explore::verify(by_servers[delay], alone[other], explore::limits(late(delay))).ok == (delay == other));
     }
-  // The old weights of PipeDream-2BW are one update late, and are kept otherwise.
+  // The old weights of PipeDream-2BW are one update late, but are kept in another way.
   const auto pipedream =
       explore::serial_reference(loaded(with(kSmall, {"parallelism={pipeline: 2}", "batch={global: 8, micro: 1}",
                                                      "schedule=pipedream-2bw", "model.tie_embeddings=false"})));
@@ -206,7 +206,7 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
   CHECK(one.summary.served->staleness_mean == doctest::Approx(5. / 6));
   CHECK(*one.summary.samples_per_s == doctest::Approx(8 * one.summary.served->steps_per_s));
   CHECK(one.lowered->model_flops.value() == doctest::Approx(6 * none.lowered->model_flops.value()));
-  // What is measured says so, too: of twice the time, half the speed.
+  // Measured reports agree: twice the time is half the speed.
   auto twice = one.timeline;
   for (auto& at : twice.start) at += at;
   for (auto& at : twice.end) at += at;
@@ -215,7 +215,7 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
   REQUIRE(measured.summary.served);
   CHECK(measured.summary.served->steps_per_s == doctest::Approx(one.summary.served->steps_per_s / 2));
   CHECK(measured.summary.served->staleness_max == 1);
-  // A slow server holds workers up where they may not be ahead.
+  // A slow server holds up workers that may not run ahead.
   const auto slowed = [](const char* delay) {
     return answer::predict(loaded(served(2, std::string("servers: 1, delay: ") + delay,
                                          {"simulate.iterations=6", "faults=[{gpu: 2, slowdown: 20}]"})));
@@ -224,7 +224,7 @@ TEST_CASE("the graph that is performed is the one that is simulated, and workers
     return of.summary.served->steps_per_s / by.summary.served->steps_per_s - 1;
   };
   CHECK(lost(slowed("0"), none) > 2 * lost(slowed("1"), one));
-  // A delay costs a worker no memory: what is early waits in the transport.
+  // A delay costs a worker no memory: early messages wait in the transport.
   for (std::size_t r = 0; r < 3; ++r)
     CHECK(one.summary.ranks[r].peak.allocated == none.summary.ranks[r].peak.allocated);
 }
@@ -236,7 +236,7 @@ TEST_CASE("servers and workers that are broken on purpose are found out") {
           served(2, fmt::format("servers: 2, update: {}, delay: {}", update, delay), {"simulate.iterations=3"});
       const auto prepared = answer::prepare(loaded(sets));
       const auto& graph = prepared.graph;
-      // The first of its kind on each rank, by what it is.
+      // The first task of each kind on each rank.
       std::map<std::pair<std::size_t, std::string>, LocalTask> tasks;
       for (std::size_t r = 0; r < graph.ranks().size(); ++r) {
         const auto& program = graph.program_of(graph.ranks()[r]);

@@ -1,6 +1,6 @@
-// Training whose states leave the device, for real: a second heap and a file as tiers, copies beside kernels, AdamW on
-// the host. Every legal combination trains what one rank trains that keeps everything, and holds on every tier what was
-// predicted, to the byte.
+// Training with states outside the device, performed: a second heap and a file as tiers, copies beside kernels, AdamW
+// on the host. Every legal combination trains what one rank trains that keeps everything, and uses the predicted memory
+// on every tier, to the byte.
 #include <set>
 
 #include "performing.hpp"

@@ -1,5 +1,5 @@
-// A schedule promises that it trains the network that one rank alone would train. Here every one of them does, for
-// real, and a check that passes must be able to fail: runs broken on purpose are found out.
+// A schedule promises to train the network that one rank alone would train. Here every schedule does so for real; and
+// runs broken on purpose are detected, because a check that passes must be able to fail.
 #include <algorithm>
 #include <set>
 
@@ -15,7 +15,7 @@ TEST_CASE("every schedule trains what one rank trains, in the memory that was pr
         CAPTURE(schedule);
         CAPTURE(ranks);
         CAPTURE(chunks);
-        // Schedules with old weights update the two copies of a tied table at different times, and are refused.
+        // Schedules with old weights update the two copies of a tied table at different times, so they are refused.
         const bool stale = schedule::registry().at(schedule).updates != schedule::Updates::at_flush;
         try {
           const Sets& network = (ranks == 4) == (chunks == 1) ? kSmall : kSmallLlama;
@@ -42,7 +42,7 @@ TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one
           CAPTURE(recompute);
           CAPTURE(optimizer);
           if (zero > 0 && std::string(layout).find("data") == std::string::npos) continue;
-          // Half of them by each family, crosswise; two key-value heads do not go over four tensor ranks.
+          // Each family runs half of the cases, crosswise; two key-value heads cannot be split over four tensor ranks.
           const bool llama = (zero % 2 == 0) == (optimizer == std::string("sgd"));
           if (llama && std::string(layout) == "{tensor: 4}") continue;
           check_trains(kGpt, with(llama ? kSmallLlama : kSmall,
@@ -96,7 +96,7 @@ TEST_CASE("experts over several ranks train what one rank trains, in the memory 
            {"parallelism={data: 4}", "training.optimizer=adamw"},
            {"parallelism={data: 4, expert: 2}"},
            {"parallelism={data: 4, expert: 4}", "training.optimizer=adamw"},
-           // Experts have fewer replicas than the rest, or none: their segments are sharded among those alone.
+           // Experts have fewer replicas than the rest, or none: their segments are sharded among those only.
            {"parallelism={data: 4, expert: 2, zero: 1}", "training.optimizer=adamw"},
            {"parallelism={data: 4, expert: 4, zero: 1}"},
            {"parallelism={data: 4, expert: 2, zero: 2}"},
@@ -105,7 +105,7 @@ TEST_CASE("experts over several ranks train what one rank trains, in the memory 
            {"parallelism={pipeline: 2, data: 4, expert: 2, zero: 1}", "training.recompute=full", "schedule=zb-h1"},
            {"parallelism={data: 4, expert: 4}", "model.shared_experts=0", "model.dense_layers=0",
             "model.experts_per_token=1"},
-           // Slots are dealt out for each rank and micro-batch, which are those of one rank: it drops the same rows.
+           // Slots are assigned per rank and micro-batch, as on one rank, so the same rows are dropped.
            {"parallelism={data: 4, expert: 2}", "experts.capacity=0.75"},
            {"parallelism={pipeline: 2, data: 2, expert: 2}", "experts.capacity=1", "training.recompute=selective"},
            {"parallelism={data: 4, expert: 2, zero: 1}", "training.precision=bf16"},
@@ -121,7 +121,7 @@ TEST_CASE("experts over several ranks train what one rank trains, in the memory 
     CAPTURE(schedule);
     const std::string name = schedule;
     const bool twice = name == "interleaved-1f1b" || name == "zb-v" || name == "dualpipev";
-    // dualpipe: of each expert there are replicas in another pipeline and in the other direction.
+    // dualpipe: each expert has replicas in another pipeline and in the other direction.
     const int data = name == "dualpipe" ? 4 : 2;
     for (const char* zero : {"0", "1"})
       if (zero == std::string("0") || name != "pipedream-2bw")
@@ -141,8 +141,8 @@ TEST_CASE("a capacity is not compared with a rank that takes other micro-batches
 }
 
 TEST_CASE("gradients that are nothing but rounding are no false alarm") {
-  // Seeds of which some bias has elements whose gradients nearly vanish: AdamW steps by their signs, which the order of
-  // sums decides, so that the whole bias differs by up to 4.3e-4 of its norm. The gradients agree to 5e-6.
+  // Seeds with a bias whose gradients partly vanish: AdamW steps by their signs, which depend on the order of
+  // summation, so the whole bias differs by up to 4.3e-4 of its norm. The gradients agree to 5e-6.
   for (const int seed : {2, 6}) {
     CAPTURE(seed);
     const auto verified =
@@ -152,7 +152,7 @@ TEST_CASE("gradients that are nothing but rounding are no false alarm") {
             .verified;
     CAPTURE(verified.failures.empty() ? std::string() : verified.failures.front());
     CHECK(verified.ok);
-    CHECK(verified.max_relative_difference > 1e-4);  // it happened
+    CHECK(verified.max_relative_difference > 1e-4);  // the case did occur
     CHECK(verified.max_unexplained_difference < 1e-5);
     CHECK(verified.max_gathered_difference < 1e-4);
     CHECK(verified.ill_conditioned > 0);
@@ -182,7 +182,7 @@ TEST_CASE("in bf16 layouts train what one rank trains, in the memory that was pr
 }
 
 TEST_CASE("runs broken on purpose are found out") {
-  // AdamW's tolerance is ten times that of SGD, and its steps do not grow with the gradient: still one task is enough.
+  // AdamW's tolerance is ten times SGD's, and its steps do not grow with the gradient: one task is still enough.
   for (const auto& [optimizer, precision] :
        {std::pair("sgd", "fp32"), std::pair("adamw", "fp32"), std::pair("sgd", "bf16"), std::pair("adamw", "bf16")}) {
     CAPTURE(precision);
@@ -209,14 +209,14 @@ TEST_CASE("runs broken on purpose are found out") {
     };
     REQUIRE(train(kGpt, sets).verified.ok);
 
-    backend::FaultInjection dropped_average;  // the ranks keep their own gradients of one segment
+    backend::FaultInjection dropped_average;  // the ranks keep their own gradients for one segment
     dropped_average.skip = [&](RankId rank, LocalTask task, int) -> bool {
       const auto& program = graph.program_of(graph.ranks()[rank.index()]);
       return at(rank, task).pass == graph::Pass::gradient_reduce && program.sequence[task.index()] == 0;
     };
     found_out("a dropped average", dropped_average);
 
-    backend::FaultInjection stale_weight;  // one rank leaves an update out
+    backend::FaultInjection stale_weight;  // one rank skips an update
     stale_weight.skip = [&](RankId rank, LocalTask task, int step) -> bool {
       return rank == RankId(3) && step == 0 && at(rank, task).pass == graph::Pass::optimizer;
     };
@@ -229,7 +229,7 @@ TEST_CASE("runs broken on purpose are found out") {
     };
     found_out("a skipped weight gradient of one micro-batch", skipped_gradient);
 
-    backend::FaultInjection swapped;  // the last stage compares with the targets of another one
+    backend::FaultInjection swapped;  // the last stage uses the targets of another micro-batch
     swapped.other_microbatch = [&](RankId rank, LocalTask, std::uint32_t microbatch) -> std::uint32_t {
       return rank.index() >= 2 && microbatch < 2 ? 1 - microbatch : microbatch;
     };
@@ -249,7 +249,7 @@ TEST_CASE("experts that are broken on purpose are found out") {
     fault_injection.skip = [&](RankId, LocalTask task, int step) -> bool { return step == 0 && task == left_out; };
     CHECK(!train(kGpt, sets, fault_injection).verified.ok);
   };
-  // Each task of one layer and micro-batch that experts have: four all-to-alls, and kernels of both directions.
+  // Each expert task of one layer and micro-batch: four all-to-alls, and kernels of both directions.
   int exchanges = 0, kernels = 0;
   for (std::size_t t = 0; t < program.size(); ++t) {
     const auto& at = program.coordinates[t];
@@ -262,7 +262,7 @@ TEST_CASE("experts that are broken on purpose are found out") {
       found_out(name(k->kind), LocalTask(t)), ++kernels;
   }
   CHECK(exchanges == 4);
-  CHECK(kernels == 12);  // of the nine kinds each once, and the products of two layers
+  CHECK(kernels == 12);  // nine kinds once each, and the products of two layers
 }
 
 }  // namespace rehearsal

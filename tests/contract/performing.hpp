@@ -1,4 +1,4 @@
-// Trains a scenario for real, on loopback, and holds it against what one rank alone trains.
+// Trains a scenario for real, on loopback, and compares it with what one rank alone trains.
 #pragma once
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ struct Outcome {
   bool memory_as_predicted = true;
 };
 
-inline Outcome train(const std::string& path, const Sets& sets, const backend::FaultInjection& fault_injection = {}, int steps = 3) {
+inline Outcome train(const std::string& path, const Sets& sets, const backend::FaultInjection& fault_injection = {},
+                     int steps = 3) {
   const auto what = explore::load_performable(path, sets, backend::Compute::real, "loopback");
   const auto loopback = loopback::make_loopback();
   backend::RunOptions options;

@@ -1,4 +1,4 @@
-// `placement`: who is whose neighbour decides what communication costs, and nothing else.
+// `placement`: which ranks are neighbours decides the cost of communication, and nothing else.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

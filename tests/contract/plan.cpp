@@ -1,5 +1,5 @@
-// `rehearse plan` against brute force with contention: on random small spaces the same best layouts, to the picosecond,
-// and every bound below what it bounds; whatever the order of a list, and never better on a part of the space.
+// `rehearse plan` against brute force with contention on small random spaces: the same best layouts, to the picosecond,
+// bounds that hold, independence of the order of lists, and nothing better on a part of the space.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,7 +49,7 @@ std::vector<search::Layout> all_layouts(const search::Space& space) {
   return all;
 }
 
-// Of one layout: each bound is below what it bounds.
+// For one layout: each bound is below the value it bounds.
 void check_bounds(const search::Space& space, const search::Layout& layout, const search::Found& found) {
   auto family = layout;
   family.zero = 0, family.offload = 0, family.chunks = 1, family.schedule = 0;
@@ -107,7 +107,7 @@ std::vector<search::Found> brute_force(const search::Space& space, int& by_graph
   return brute;
 }
 
-// The same layouts in the same order, those alone that keep to the limits.
+// The same layouts in the same order, restricted to those within the limits.
 search::Outcome check_search(const search::Space& space, std::vector<search::Found> brute) {
   const auto goal = search::goal_of(space.file().space);
   std::erase_if(brute, [&](const auto& found) { return !goal.met_by(found.run); });
@@ -136,7 +136,7 @@ search::Outcome check_search(const search::Space& space, std::vector<search::Fou
   return outcome;
 }
 
-// Limits that some of these keep to: by the days and the cost of two that are drawn.
+// Limits that some layouts meet: the days and cost of two random layouts.
 std::vector<std::string> drawn_limits(const std::vector<search::Found>& brute, Random& random) {
   std::vector<std::string> sets;
   const auto one = [&]() -> const job::Totals& { return *brute[random.below(brute.size())].run; };
@@ -148,7 +148,7 @@ std::vector<std::string> drawn_limits(const std::vector<search::Found>& brute, R
   return sets;
 }
 
-// The order of lists means nothing; of a part of the space nothing is better, and where that part is a layout it is it.
+// The order of lists does not matter; a part of the space has nothing better, and a part with one layout finds it.
 void check_parts(const RandomSpace& drawn, const std::string& path, const search::Space& space,
                  const search::Outcome& whole, Random& random) {
   const search::Space other(scenario::load_plan(path, drawn.reversed()));
@@ -404,7 +404,7 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   CHECK(zeros_and_schedules(space("")) == std::vector<std::string>{"megatron-2025 0", "megatron-2025 1",
                                                                    "megatron-2025 1f1b",
                                                                    "megatron-2025 interleaved-1f1b"});
-  // What is listed and nobody has is searched all the same, and said.
+  // A listed value that no framework supports is still searched, and reported.
   const auto asked = space(", zero: [1, 3]");
   REQUIRE(asked.file().notes.size() == 1);
   CHECK(contract::says(asked.file().notes.front(), "plan.zero lists 3, which is none of what megatron-2025 supports"));

@@ -1,4 +1,5 @@
-// Ctrl-C on `rehearse plan`, by a real signal: the search ends with the best so far and how far the optimum may be.
+// Ctrl-C on `rehearse plan`, with a real signal: the search ends with the best result so far and its distance from the
+// optimum.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -16,14 +17,14 @@ namespace {
 
 constexpr const char* kLarge = PROJECT_ROOT "/scenarios/plan/gpt-1t-3072xa100.yaml";  // takes a minute
 
-// Starts a search, interrupts it after a while, and once more where that is asked.
+// Starts a search and interrupts it after a while; `twice`: interrupts it again.
 Run interrupted(std::chrono::milliseconds after, bool twice = false) {
   static Scratch scratch;
   const auto out = (scratch.folder / "out").string(), err = (scratch.folder / "err").string();
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    signal(SIGINT, SIG_DFL);  // whoever runs the tests may have it ignored
+    signal(SIGINT, SIG_DFL);  // the parent may ignore it
     for (const auto& [path, descriptor] : {std::pair{out, STDOUT_FILENO}, {err, STDERR_FILENO}})
       dup2(open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600), descriptor);
     execl(REHEARSE_BINARY, "rehearse", "plan", kLarge, "--format", "json", "--jobs", "2", nullptr);
@@ -32,7 +33,7 @@ Run interrupted(std::chrono::milliseconds after, bool twice = false) {
   std::this_thread::sleep_for(after);
   kill(child, SIGINT);
   int status = 0;
-  // Two signals that nobody has seen yet are one: again until it has.
+  // Two pending signals of a kind merge into one, so repeat until the process ends.
   while (twice && waitpid(child, &status, WNOHANG) == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     kill(child, SIGINT);

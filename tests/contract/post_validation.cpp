@@ -1,5 +1,5 @@
-// Post-validation on everything that is shipped, and on random pipelines of every schedule: it works, or is refused
-// where the scenario asks for it. What the numbers are by hand: tests/unit/answer/post_validation.cpp.
+// Post-validation on every shipped scenario, and on random pipelines of every schedule: it works, or is refused at its
+// place in the scenario. Numbers worked out by hand: tests/unit/answer/post_validation.cpp.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -57,7 +57,7 @@ TEST_CASE("stages that send by plans of their own are refused") {
 }
 
 TEST_CASE("a V of stages whose ranks wait for each other both ways") {
-  // A rank receives a gradient ahead of the forward under which it validates: the state must not wait behind it.
+  // A rank may receive a gradient before the forward under which it validates: the state must not wait behind it.
   const auto overlapped = predicted_file("deepseek-v3-2048xh800.yaml", kAsked);
   const auto barrier = predicted_file("deepseek-v3-2048xh800.yaml", {});
   CHECK(period(overlapped) <= period(barrier) + Time(1'000'000'000));  // a millisecond of messages
@@ -86,7 +86,7 @@ TEST_CASE("random pipelines of every schedule that flushes: no rank waits for it
       const auto overlapped = predicted_file("teaching-1f1b-8-stages.yaml", with(sets, kAsked));
       CHECK(period(overlapped) > Time{});
       ++trained;
-    } catch (const UserError&) {  // what the schedule does not take
+    } catch (const UserError&) {  // not supported by the schedule
     }
   }
   CHECK(trained > 100);

@@ -1,4 +1,4 @@
-// A scenario with some of its keys set, predicted, and what it says: for tests that ask what a key does.
+// Predicts a scenario with some keys set: for tests of what a key does.
 #pragma once
 #include <cstdlib>
 #include <string>
@@ -17,7 +17,7 @@ inline Sets with(Sets sets, const Sets& more) {
   return sets;
 }
 
-// By the files of this checkout, and by no profile of whoever runs the tests.
+// Uses the files of this checkout, and no profile of the user who runs the tests.
 inline void settle() {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
@@ -26,12 +26,12 @@ inline answer::Result predicted(const std::string& text, const Sets& sets) {
   settle();
   return answer::predict(scenario::load_text(text, "scenario", sets));
 }
-inline answer::Result predicted_file(const std::string& file, const Sets& sets) {  // of scenarios/
+inline answer::Result predicted_file(const std::string& file, const Sets& sets) {  // `file`: below scenarios/
   settle();
   return answer::predict(scenario::load(PROJECT_ROOT "/scenarios/" + file, sets));
 }
 
-// Why it is refused; empty where it is not.
+// The reason for a refusal; empty if the scenario is accepted.
 inline std::string refusal(const std::string& text, const Sets& sets) {
   try {
     predicted(text, sets);

@@ -1,7 +1,7 @@
-// Trainings of every kind, drawn at random, for laws that every whole answer keeps (laws.hpp): dense models and
-// mixtures of experts with odd numbers of tokens, heads and experts, latent attention, shipped and written-out
-// machines, every axis of parallelism, schedules, recomputation, offload, precisions, optimizers and frameworks. Small:
-// a prediction takes a few milliseconds. Two of three are legal; a text that is refused is drawn again.
+// Random trainings of every kind, for laws of whole answers (laws.hpp): dense models and mixtures of experts with odd
+// numbers of tokens, heads and experts, latent attention, shipped and inline machines, every axis of parallelism,
+// schedules, recomputation, offload, precisions, optimizers and frameworks. Small: a prediction takes a few
+// milliseconds. Two in three are legal; a refused text is drawn again.
 #pragma once
 #include "random_training.hpp"
 
@@ -168,8 +168,8 @@ class RandomScenario : Draws {
   std::string framework() {
     if (chance(35)) return "";
     return fmt::format("framework: {}\n", one_of({"megatron-2021", "megatron-2022", "megatron-2024", "megatron-2025",
-                                                 "megatron-2026", "titan-2024", "titan-2025", "fsdp-2024",
-                                                 "deepspeed-2023", "mlperf-2025", "oneflow-2021", "unknown"}));
+                                                  "megatron-2026", "titan-2024", "titan-2025", "fsdp-2024",
+                                                  "deepspeed-2023", "mlperf-2025", "oneflow-2021", "unknown"}));
   }
 
   std::string detail() {

@@ -1,4 +1,4 @@
-// Small spaces of layouts, drawn at random: scenarios with a section `plan`.
+// Small random spaces of layouts: scenarios with a section `plan`.
 #pragma once
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,10 +26,11 @@ class RandomSpace {
                            "model: {{family: {}, layers: {}, hidden: {}, heads: 16, vocabulary: {}, sequence: {}}}\n",
                            one_of({"gpt", "llama"}), layers, one_of({512, 1024, 2048}), one_of({1024, 32000}),
                            one_of({256, 1024}));
-    // The memory is such that about half of the layouts fit.
+    // The memory is chosen so that about half of the layouts fit.
     text_ += fmt::format(
         "cluster:\n  gpu: {{use: {}, memory: {}MB}}\n  gpus_per_node: {}\n  nodes: {}\n  topology: rail-optimized\n"
-        "  node_topology: nvswitch\n  links: {{scale_up: {{bandwidth: {}GB/s, latency: 3us}}, scale_out: {{bandwidth: {}Gb/s, "
+        "  node_topology: nvswitch\n  links: {{scale_up: {{bandwidth: {}GB/s, latency: 3us}}, scale_out: {{bandwidth: "
+        "{}Gb/s, "
         "latency: 5us, per_node: {}}}}}\n"
         "  host: {{memory: 1TB, memory_bandwidth: 200GB/s, cores: 64, pcie: {{bandwidth: 25GB/s, latency: 5us}}}}\n",
         one_of({"a100-80g-sxm", "h100-80g-sxm"}), one_of({2000, 2500, 3000, 4000, 6000, 80000}), each, nodes,
@@ -50,7 +51,7 @@ class RandomSpace {
       text_ += fmt::format("job: {{{}, gpu_hour: {}, currency: USD",
                            one_of({"steps: 300", "steps: 2000", "tokens: 30M"}), one_of({"2.5", "0.7"}));
       if (chance(60)) {
-        // So many that about a tenth to a half of the time is lost.
+        // Failure rates at which about a tenth to a half of the time is lost.
         text_ +=
             fmt::format(", failures: {{per_1000_node_days: {}, detect: 5s, restart: 10s", one_of({100000, 400000}));
         const bool spares = chance(40);
@@ -86,7 +87,7 @@ class RandomSpace {
     if (nodes > 1 && chance(20)) text_ += fmt::format("  nodes: [{}, {}]\n", nodes, nodes / 2);
   }
   const std::string& text() const { return text_; }
-  // Every list the other way round.
+  // Every list reversed.
   const std::vector<std::string>& reversed() const { return reversed_; }
 
  private:
@@ -95,7 +96,7 @@ class RandomSpace {
   T one_of(std::initializer_list<T> all) {
     return all.begin()[random_.below(all.size())];
   }
-  // A list of one to three of them, or the key left to auto.
+  // A list of one to three values, or the key left to auto.
   void some(const char* key, std::vector<std::string> values, int percent) {
     if (!chance(percent)) return;
     for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random_.below(i)]);

@@ -1,5 +1,5 @@
-// Small trainings on small machines, drawn at random: what properties of the simulator are tried on. Each is the text
-// of a scenario, which `rehearse run` takes as it is. Wider ones, for laws of whole answers: random_scenario.hpp.
+// Small random trainings on small machines, for properties of the simulator. Each is the text of a scenario that
+// `rehearse run` accepts. A wider variety, for laws of whole answers: random_scenario.hpp.
 #pragma once
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ namespace rehearsal::contract {
 
 class Draws {
  protected:
-  explicit Draws(std::uint64_t seed) : random_(Random(seed).next()) {}  // streams with nothing in common
+  explicit Draws(std::uint64_t seed) : random_(Random(seed).next()) {}  // independent streams
   std::uint64_t below(std::uint64_t n) { return random_.below(n); }
   bool chance(int percent) { return below(100) < std::uint64_t(percent); }
   template <class T>
@@ -31,7 +31,7 @@ class Draws {
     return all.begin()[below(all.size())];
   }
 
-  // A cluster written out: every topology between nodes and inside of them, any number of NICs that divides.
+  // An inline cluster: every topology between and inside nodes, any number of NICs that divides.
   std::string inside(int per_node) {
     if (chance(15)) {
       const int sockets = per_node % 2 == 0 && chance(50) ? 2 : 1;
@@ -61,14 +61,15 @@ class Draws {
   }
 
   std::string cluster(int nodes, int per_node) {
-    int nics = per_node;  // they divide the GPUs of a node, or are a multiple of them
+    int nics = per_node;  // NICs divide the GPUs of a node, or are a multiple of them
     if (chance(60)) do
         nics = 1 + int(below(8));
       while (per_node % nics != 0 && nics % per_node != 0);
     const auto fabric = between(nics, nodes), node = inside(per_node);
     return fmt::format(
         "cluster:\n  gpu: {}\n  gpus_per_node: {}\n  nodes: {}\n  topology: {}\n  node_topology: {}\n"
-        "  links: {{scale_up: {{bandwidth: {}GB/s, latency: {}us, p2p_bandwidth: {}GB/s}}, scale_out: {{bandwidth: {}Gb/s, latency: "
+        "  links: {{scale_up: {{bandwidth: {}GB/s, latency: {}us, p2p_bandwidth: {}GB/s}}, scale_out: {{bandwidth: "
+        "{}Gb/s, latency: "
         "{}us, per_node: {}}}}}\n  message_overhead: {}\n",
         one_of({"a100-80g-sxm", "h100-80g-sxm"}), per_node, nodes, fabric, node, one_of({25, 50, 300}), one_of({1, 5}),
         one_of({5, 20, 80}), one_of({25, 100, 400}), one_of({2, 25}), nics, one_of({"0s", "20us", "0.25ms"}));
@@ -90,7 +91,7 @@ class RandomTraining : Draws {
   const std::string& text() const { return text_; }
 
  private:
-  // Some of the replicas have each sequence between them instead, where attention is fused.
+  // Some replicas share each sequence instead (context parallelism), if attention is fused.
   void share_sequences() {
     std::vector<int> degrees;
     for (const int c : {2, 4})
@@ -199,7 +200,7 @@ class RandomTraining : Draws {
   std::string text_;
 };
 
-// A training with some keys set; nothing where it does not fit together.
+// A training with some keys set; nothing if they do not fit together.
 inline std::optional<answer::LoweredJob> question(const std::string& text, const std::vector<std::string>& sets = {}) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
@@ -221,14 +222,14 @@ inline timeline::Timeline simulate(const answer::LoweredJob& question, const cha
   return simulator->prepare(question.graph)->run(run);
 }
 
-// Of a work with nothing beside a row of its kernels, as random trainings have none.
+// Phases of a work without anything beside a row of its kernels, as in all random trainings.
 inline std::vector<fluid::Phase> phases(const engine::Demands& demands, const engine::Actor& actor, WorkId work) {
   auto parts = demands.parts(actor, work);
   INVARIANT(parts.size() == 1 && parts.front().beside.empty(), "one row of phases");
   return std::move(parts.front().row);
 }
 
-// Everything that takes part and takes time, once: each task but receives, a collective with its first member.
+// Visits everything that takes part and takes time, once: each task except receives; a collective by its first member.
 template <class See>
 void each_run(const engine::Prepared& graph, See see) {
   for (std::uint32_t r = 0; r < graph.ranks().size(); ++r) {

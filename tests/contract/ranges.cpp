@@ -23,14 +23,14 @@ constexpr double kMostSeconds = 0x1p63 / 1e12;
 
 scenario::Scenario load(const std::string& text) { return scenario::load_text(text, "test.yaml"); }
 
-// The whole answer as a user of --format json gets it.
+// The whole answer, as a user of --format json gets it.
 json told(const scenario::Scenario& scenario) {
   const std::vector<answer::Result> answers{answer::predict(scenario)};
   report::run_text(answers[0], {});
   return json::parse(report::run_json(answers, "test"));
 }
 
-// Every number of the answer, by the path to it.
+// Visits every number of the answer, with the path to it.
 void each_number(const json& value, const std::string& path,
                  const std::function<void(const std::string&, double)>& act) {
   if (value.is_number()) act(path, value.get<double>());
@@ -50,7 +50,7 @@ bool names_a_limit(const std::string& what) {
   return contains(what, "a time beyond 9,223,372 s") || contains(what, "a size beyond 9.2e18 bytes (2^63)");
 }
 
-// One number of a scenario: any magnitude between two, evenly by its logarithm.
+// A random number of a scenario: log-uniform between two bounds.
 class Dice {
  public:
   explicit Dice(unsigned seed) : random_(seed) {}
@@ -83,8 +83,8 @@ TEST_CASE("sequences, links and memory beyond what can be counted are refused by
   const std::string binary = "'" REHEARSE_BINARY "' ", null = " 2>&1";
   const std::string t1 = "'" PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml' ";
   const std::string gpt3 = "'" PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml' ";
-  for (const auto& command :
-       {"run " + gpt3 + "--set cluster.links.scale_out.bandwidth=200B/s", "run " + t1 + "--set batch.sequence=5414093"}) {
+  for (const auto& command : {"run " + gpt3 + "--set cluster.links.scale_out.bandwidth=200B/s",
+                              "run " + t1 + "--set batch.sequence=5414093"}) {
     CAPTURE(command);
     const auto run = shell(binary + command + null);
     CHECK(run.status == 2);
@@ -114,7 +114,7 @@ TEST_CASE("given times of any magnitude: by the formula, or refused") {
       CHECK(expected < __int128(1) << 63);
       ++answered;
     } catch (const UserError& error) {
-      // What is refused is beyond, or could be for all that is known before the walk: the stages one after the other.
+      // Refused answers exceed the limit, or might by what is known before the walk: the sum of all stages.
       CHECK(expected * p >= __int128(9'200'000) * 1'000'000'000'000);
       CHECK(contains(error.what(), "9,223,372 s"));
       ++beyond;

@@ -1,5 +1,5 @@
-// configs/constants.yaml is complete and true: every number of the code that prices stands in it, every value is that
-// of the files, each acts, and each family that a constant saw can be predicted without it or says that it cannot.
+// configs/constants.yaml is complete and true: it lists every number in the code that affects prices, values equal
+// those of the files, each has an effect, and each family used in a fit can be predicted without it or says it cannot.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ std::string text_of(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-// "constexpr double kA = 1, kB = 2;": both, of whatever enters prices.
+// "constexpr double kA = 1, kB = 2;": both names, from all code that affects prices.
 std::set<std::string> names_in_code() {
   static const std::regex declaration(R"(constexpr (?:double|Bytes|Time|FlopRate|Bandwidth) ([^;]*);)");
   static const std::regex name(R"(\b(k[A-Z]\w*)\s*[={(])");
@@ -55,7 +55,7 @@ std::set<std::string> names_in_registry() {
   return names;
 }
 
-// The cluster that comes with a GPU; the first one where none is asked for.
+// The cluster that belongs to a GPU; without a GPU the first one.
 std::string cluster_with(const std::string& gpu) {
   for (const auto& cluster : scenario::list("clusters"))
     if (cluster.name != "this-machine" &&
@@ -107,13 +107,13 @@ TEST_CASE("values are those of the files, and act; so does every other route") {
 }
 
 TEST_CASE("what configurations call fitted to runs stands in the registry") {
-  // Kernels and collectives alone were fitted by what these say.
+  // Constants of single kernels and collectives, which were fitted to these sources alone.
   static const std::regex single(
       "every other|shapes|kernels of|GEMM|GEMMs|sweeps|cudnn_attention_rate|gemm_efficiency|fitted with it|large GEMMs|"
       "was fitted|step of NCCL|2 or more nodes");
   std::set<std::string> keys;
   for (const auto& c : published::read_constants()) keys.insert(c.key.substr(c.key.rfind('.') + 1));
-  // Memory alone, or shares of an entry.
+  // Constants that only affect memory, or shares of an entry.
   for (const char* known : {"flat_gradient_bytes", "host_optimizer_bytes", "host_backward_factor"}) keys.insert(known);
   static const std::regex entry(R"(^([a-z0-9_]+):)");
   for (const char* folder : {"gpus", "software", "clusters"})

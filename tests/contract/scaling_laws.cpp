@@ -1,6 +1,5 @@
-// What every cost model of training must keep to, whatever its constants: better hardware is never slower,
-// recomputation trades time for memory in one direction only, more of the model takes longer, more data-parallel ranks
-// divide the work.
+// Laws of any cost model of training, whatever its constants: better hardware is never slower, recomputation only
+// trades time for memory, more of the model takes longer, more data-parallel ranks divide the work.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -99,11 +98,11 @@ TEST_CASE("more recomputation: never more memory, never less time") {
       for (const auto& step : *steps) {
         CAPTURE(step);
         auto all = sets;
-        all.push_back("partition=uniform");  // else layers move where they are cheap
+        all.push_back("partition=uniform");  // otherwise layers move to where they are cheap
         all.push_back("training.recompute=" + step);
         const auto now = ask(file, all);
         if (before) {
-          // What is repeated may keep two transfers apart that would have met: an anomaly of scheduling.
+          // Recomputation may keep two transfers apart that would have met: a scheduling anomaly.
           CHECK(to_seconds(now.iteration) >= .99 * to_seconds(before->iteration));
           CHECK(now.peak.allocated <= before->peak.allocated);
         }
@@ -147,8 +146,8 @@ TEST_CASE("a larger model, longer sequences and more of them take longer") {
 }
 
 TEST_CASE("twice the data-parallel ranks halve the work of a given batch") {
-  // Only the sums of gradients differ: they are added inside the GEMMs here, and the first of them costs nothing, so of
-  // m micro-batches m - 1 add 2 bytes a parameter: 1/2 - 1/m of at most a percent.
+  // Only the sums of gradients differ: here they are added inside the GEMMs, and the first sum is free, so of m
+  // micro-batches m - 1 add 2 bytes per parameter: 1/2 - 1/m of at most a percent.
   for (const auto& [few, many] : {std::pair(8, 16), std::pair(16, 32)}) {
     const auto run = [](std::int64_t data) {
       return ask(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", data), "model=gpt-18b",
@@ -157,7 +156,7 @@ TEST_CASE("twice the data-parallel ranks halve the work of a given batch") {
     const auto fewer = run(few), more = run(many);
     CHECK(to_seconds(worked(more)) / to_seconds(worked(fewer)) == doctest::Approx(.5).epsilon(.01));
     CHECK(more.iteration < fewer.iteration);
-    // The same work for each, with the batch: reductions reach further, nothing else changes.
+    // The same work per rank as the batch grows: reductions reach further, nothing else changes.
     const auto weak =
         ask(kGpt, {fmt::format("parallelism={{tensor: 8, pipeline: 1, data: {}}}", many), "model=gpt-18b",
                    "cluster={use: dgx-a100-80g}", "batch={global: 1024, micro: 2}", "framework=oneflow-2021"});

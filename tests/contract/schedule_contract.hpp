@@ -1,6 +1,6 @@
-// What every schedule of a registry promises, on a grid and on seeded random problems: each forward and backward of
+// The promises of every schedule of a registry, on a grid and on seeded random problems: each forward and backward of
 // each (stage, micro-batch) exactly once, no deadlock even without buffers, and cost and peaks equal to its closed
-// form. Used on the house's registry (every_schedule.cpp) and on the worked example of CONTRIBUTING.md.
+// form. Used for our registry (every_schedule.cpp) and for the worked example of CONTRIBUTING.md.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ inline bool legal(const Schedule& schedule, const Problem& problem) {
   }
 }
 
-// Counts by hand, from the bare programs, what the replay's own legality check must agree with.
+// Counts actions of the bare programs, independently of the replay's own legality check.
 inline void check_order(const Schedule& unplanned, const Problem& problem) {
   const Schedule schedule = planned(unplanned, problem);
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::array<int, 4>> seen;
@@ -41,7 +41,7 @@ inline void check_order(const Schedule& unplanned, const Problem& problem) {
       ++seen[{action.stage, action.microbatch}][static_cast<std::size_t>(action.op)];
     }
   }
-  // Two directions share the micro-batches; where they are cut, each piece is a unit of its own.
+  // Two directions share the micro-batches; with pieces, each piece is a unit of its own.
   const std::uint32_t directions = schedule.placement == Placement::bidirectional ? 2 : 1;
   const std::uint32_t cut = schedule.cuts_sequences ? problem.pieces.value_or(2) : 1;
   const std::uint32_t units = problem.microbatches / directions * cut;
@@ -56,7 +56,7 @@ inline void check_order(const Schedule& unplanned, const Problem& problem) {
   CHECK(replay(schedule, problem).actions == actions);
 }
 
-// What the program of a rank takes without any waiting, pairs as one block.
+// Time of a rank's program without any waiting, pairs as one block.
 inline Time work_of(const Schedule& schedule, const Problem& problem, std::uint32_t rank) {
   Time work;
   Order order = schedule.order(problem, rank);
@@ -81,7 +81,7 @@ inline void check_replay(const Schedule& unplanned, const Problem& problem) {
   CHECK(free.makespan >= free.cost);
   if (schedule.lower_bound) CHECK(free.cost >= *schedule.lower_bound);
   if (schedule.optimal.value_or(false) && schedule.lower_bound) CHECK(free.cost == *schedule.lower_bound);
-  // A search sees the limit, so it keeps it; and asked twice it answers alike.
+  // A search sees the limit, so it must keep it; and a second call gives the same answer.
   if (unplanned.plan) {
     if (problem.memory_limit)
       for (const double peak : free.peak_memory) CHECK(peak <= *problem.memory_limit);
@@ -139,7 +139,7 @@ inline std::string describe(const Schedule& schedule, const Problem& problem) {
   return text;
 }
 
-// Every schedule says what it is.
+// Every schedule describes itself.
 inline void says_what_it_is(const Registry& shelf) {
   for (const auto& [name, schedule] : shelf) {
     CHECK(name == schedule.name);
@@ -181,7 +181,7 @@ inline void small_grid(const Registry& shelf) {
   }
 }
 
-// Random problems, stages alike: closed forms hold wherever they are given.
+// Random problems with equal stages: closed forms hold wherever a schedule has one.
 inline void random_alike(const Registry& shelf) {
   Dice dice(20240110);
   for (const auto& [name, schedule] : shelf) {
@@ -202,7 +202,7 @@ inline void random_alike(const Registry& shelf) {
   }
 }
 
-// Random problems, every stage different, all knobs.
+// Random problems with different stages and all options.
 inline void random_different(const Registry& shelf) {
   Dice dice(7), knobs(11);
   for (const auto& [name, schedule] : shelf) {

@@ -1,5 +1,5 @@
-// Memory limits of schedules from the file to the simulated step: in the unit in which the user gave them, and never
-// one that nobody gave.
+// Memory limits of schedules from the file to the simulated step: in the unit that the user gave, and never a limit
+// that was not given.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -42,7 +42,7 @@ const std::string kShallow =
 
 }  // namespace
 
-TEST_CASE("a limit that nobody set refuses nothing, and costs nothing against 1f1b") {
+TEST_CASE("without a limit nothing is refused, and nothing costs more than 1f1b") {
   for (const auto& [what, text] : {std::pair{"llama3-8b", kHeavyHead}, {"48 layers of 1024", kShallow}}) {
     CAPTURE(what);
     const auto peer = outcome(text, "1f1b"), once = outcome(text, "zb-1p"), twice = outcome(text, "zb-2p");

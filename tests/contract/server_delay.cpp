@@ -1,5 +1,5 @@
-// Workers that may be ahead of each other (Ho et al., NeurIPS 2013): what is in flight while they compute, and how old
-// the parameters are that they compute with.
+// Workers that may run ahead of each other (Ho et al., NeurIPS 2013): messages in flight while they compute, and the
+// age of the parameters that they compute with.
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
@@ -12,7 +12,7 @@ using namespace rehearsal::contract;
 
 namespace {
 
-// One GPU a node, one bucket, and messages that take next to no time: what counts is who has ended what.
+// One GPU per node, one bucket, and nearly free messages: only the order of completion matters.
 const std::string kTwo = R"(version: 1
 model: {family: gpt, layers: 12, hidden: 1024, heads: 8, vocabulary: 1024, sequence: 2048}
 cluster: {use: dgx-a100-80g, nodes: 2, gpus_per_node: 1,
@@ -35,7 +35,7 @@ const answer::Served& served(const answer::Result& run) {
 }  // namespace
 
 TEST_CASE("two workers, one of them half as fast, by hand") {
-  // The slow one takes 2, the fast one 1; what is sent arrives at once, but after whoever sent it has gone on.
+  // The slow worker takes 2, the fast one 1; a message arrives at once, but after its sender has gone on.
   const auto one = predicted(kTwo, with(kSlow, {delay("0")}));
   CHECK(served(one).staleness_mean == 0);
   CHECK(served(one).staleness_max == 0);
@@ -53,7 +53,7 @@ TEST_CASE("two workers, one of them half as fast, by hand") {
   const auto further = predicted(kTwo, with(kSlow, {delay("2")}));
   CHECK(served(further).staleness_mean == 1.5);
   CHECK(served(further).staleness_max == 2);
-  // It cannot go faster than its slowest worker for all that.
+  // Even so it cannot go faster than its slowest worker.
   CHECK(iteration(further) == doctest::Approx(iteration(ahead)).epsilon(1e-6));
 
   // Unbounded: in a time of 2 there are 2 updates of the fast one and 1 of the slow one. Each computes with what came
@@ -80,7 +80,7 @@ TEST_CASE("workers that update wait for sums as old as the delay") {
   }
 }
 
-TEST_CASE("the gain of a delay: what nobody waits for any more") {
+TEST_CASE("the gain of a delay: waiting that disappears") {
   const Sets wires = {"cluster.links.scale_out.bandwidth=25GB/s"};
   SUBCASE("a slow worker") {
     const Sets faster = {"cluster.links.scale_out.bandwidth=100GB/s"};
@@ -93,7 +93,7 @@ TEST_CASE("the gain of a delay: what nobody waits for any more") {
   SUBCASE("communication, where all are alike") {
     const auto sync = predicted(kTwo, with(wires, {delay("0")})), ahead = predicted(kTwo, with(wires, {delay("1")}));
     CHECK(iteration(ahead) < .7 * iteration(sync));
-    // Either they compute all the time, or the wires of the server are busy all the time.
+    // Either the workers always compute, or the server's links are always busy.
     const auto& program = ahead.graph().program_of(ahead.graph().ranks().front());
     Time computed;
     for (std::size_t i = 0; i < program.size(); i++)

@@ -1,5 +1,5 @@
-// What sharing has to keep, on random small trainings: whoever is alone lasts as long as alone; where nothing is short,
-// nothing changes; nothing carries more than it can.
+// Properties of contention on small random trainings: a work that runs alone takes its time alone; without scarcity
+// nothing changes; no resource exceeds its capacity.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -16,7 +16,7 @@ using namespace rehearsal::contract;
 
 namespace {
 
-// Its question with everybody in the graph, or classes of them, laid out for the engine.
+// A training's question with all ranks in the graph, or with classes of them, prepared for the engine.
 struct Shared {
   Shared(std::optional<answer::LoweredJob> asked)
       : question(std::move(*asked)),
@@ -29,7 +29,7 @@ struct Shared {
   engine::Demands demands;
 };
 
-// `see(seed, text, shared)` for so many trainings that fit together, each whole and folded.
+// Calls `see(seed, text, shared)` for a number of valid trainings, each whole and folded into classes.
 template <class See>
 void each_training(std::size_t trainings, See see) {
   std::size_t tried = 0;
@@ -57,7 +57,7 @@ bool has_group(const graph::TaskGraph& graph, const engine::Actor& actor) {
   return actor.kind == engine::Actor::Kind::group && !graph.groups()[actor.id].members.empty();
 }
 
-// Whether every node that a group is on has as many of its members.
+// Whether the group has equally many members on each of its nodes.
 bool even(const graph::TaskGraph& graph, const engine::Actor& actor) {
   if (!has_group(graph, actor)) return true;
   std::map<std::uint32_t, int> members;
@@ -65,10 +65,9 @@ bool even(const graph::TaskGraph& graph, const engine::Actor& actor) {
   return std::all_of(members.begin(), members.end(), [&](auto& m) { return m.second == members.begin()->second; });
 }
 
-// Where a group or a message by itself finds less than its price counts on, which prices do not know (and sharing
-// does): on PCIe, the links that it takes to its neighbours and to the NIC are one and the same; on rails, a way to
-// another rail over links of the node that are slower than a NIC; and messages between GPUs that are not in the place
-// of the first pair of their kind.
+// Whether every path has the bandwidth that prices assume (contention knows better). It may not: on PCIe a GPU's links
+// to its neighbours and to the NIC are the same; on rails a path to another rail may cross node links slower than a
+// NIC; and messages may run between GPUs placed unlike the first pair of their kind.
 bool ways_are_as_priced(const cluster::Machine& machine) {
   const auto& spec = machine.spec();
   const bool rails = machine.fabric().name.starts_with("rail");
@@ -78,7 +77,7 @@ bool ways_are_as_priced(const cluster::Machine& machine) {
 
 }  // namespace
 
-TEST_CASE("alone where it stands, everything takes what it costs") {
+TEST_CASE("without contention every work takes its price") {
   std::size_t asked = 0, uneven = 0, machines = 0;
   each_training(120, [&](const Shared& shared) {
     const auto& question = shared.question;
@@ -95,7 +94,7 @@ TEST_CASE("alone where it stands, everything takes what it costs") {
       CAPTURE(graph::describe(question.graph.work(work)));
       CHECK(alone >= price);
       if (alone == price) return;
-      // A group whose members are not dealt out evenly is priced as the first of its kind.
+      // A group with unevenly placed members is priced as the first of its kind.
       const bool by_itself = even(question.graph, actor) && actor.kind != engine::Actor::Kind::rank;
       uneven += !by_itself;
       if (as_priced && by_itself) CHECK(alone == price);
@@ -113,7 +112,7 @@ static void check_same(const timeline::Timeline& one, const timeline::Timeline& 
   CHECK(one.end == other.end);
 }
 
-// Few trainings leave everything room; with more of everything to share, none needs it.
+// Few trainings have room for everything; with enough of every resource, none has contention.
 TEST_CASE("where nothing is ever short, sharing changes nothing; where something is, auto shares") {
   std::size_t calm = 0, runs = 0;
   each_training(120, [&](Shared& shared) {
@@ -135,8 +134,8 @@ TEST_CASE("where nothing is ever short, sharing changes nothing; where something
   CHECK(calm > 5);
 }
 
-// In any while, what begins and ends within it has taken no more than the resource has; and at the end the accounts
-// hold exactly what was asked for.
+// In any interval, work that starts and ends within it takes at most the resource's capacity; and at the end the total
+// equals exactly the demands.
 TEST_CASE("no resource carries more than it can") {
   std::size_t whiles = 0, full = 0;
   each_training(50, [&](const Shared& shared) {

@@ -1,5 +1,5 @@
-// Stages that are no chain, and stages with layouts of their own, simulated: evaluators, symmetry and details agree;
-// equal layouts are no layouts; who needs a chain is refused by name.
+// Stages that do not form a chain, or have different layouts, simulated: evaluators, symmetry and details agree; equal
+// layouts change nothing; features that need a chain are refused by name.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -180,7 +180,7 @@ TEST_CASE("schedules that need a chain, and edges that are none, are refused by 
   CHECK(refusal("1f1b", {{0, 1}, {0, 1}}).find("listed twice") != std::string::npos);
 }
 
-TEST_CASE("one rank for all that are alike, or everybody; every detail: the same answer") {
+TEST_CASE("with and without symmetry, at every detail: the same answer") {
   for (const Sets& sets : std::vector<Sets>{{kLayouts},
                                             {kLayouts, "resharding.strategy=broadcast"},
                                             {kLayouts, "resharding.strategy=send-recv", "schedule=eager-1f1b"},
@@ -230,7 +230,7 @@ TEST_CASE("stages that are all cut alike are no layouts of their own") {
   CHECK(seated.summary.iteration == predicted({"simulate.contention=off"}).summary.iteration);
 }
 
-TEST_CASE("what is set moves the answer") {
+TEST_CASE("every setting changes the answer") {
   const auto base = iteration({kLayouts});
   CHECK(iteration({kLayouts, "resharding.strategy=send-recv"}) > base);
   CHECK(iteration({kLayouts, "training.overlap.pipeline=true"}) < base);

@@ -1,4 +1,5 @@
-// `rehearse sweep` at the level of the program: what is computed once, what survives, and that nobody's end shows.
+// `rehearse sweep` through the command line: what is computed once, what survives, and that killed processes leave no
+// trace.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -33,7 +34,7 @@ struct Bench : Scratch {
     return fmt::format("sweep '{}' {} --store '{}' {}", scenario, vary, store, more);
   }
   Run sweep(const std::string& vary, const std::string& more = "") const { return rehearse(arguments(vary, more)); }
-  // The program itself, without a shell between us and its process.
+  // Starts the program itself, without a shell in between.
   pid_t start(const std::string& microbatches, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words{REHEARSE_BINARY, "sweep",  scenario, "--vary", "batch.microbatches=" + microbatches,
                                    "--store",       store,    "--jobs", "1",      "--output",
@@ -74,7 +75,7 @@ Counts counts(const Run& run) {
 
 }  // namespace
 
-TEST_CASE("what is there is not computed again, and rows are those of compare") {
+TEST_CASE("existing rows are not computed again, and rows equal those of compare") {
   const Bench bench;
   const auto first = bench.sweep("--vary schedule=gpipe,1f1b --vary batch.microbatches=4,8,12", "--format json");
   REQUIRE(first.status == 0);
@@ -87,7 +88,7 @@ TEST_CASE("what is there is not computed again, and rows are those of compare") 
   CHECK(again.out == first.out);
   CHECK(counts(bench.sweep("--vary schedule=gpipe,1f1b,zb-h1 --vary batch.microbatches=4,8,16")) == Counts{9, 5, 4, 0});
 
-  // p = 4, m = 8, F = I = W = 10, c = 1 ms: the file is another scenario once its times are, under the same name.
+  // p = 4, m = 8, F = I = W = 10, c = 1 ms: with other times the file is another scenario of the same name.
   std::ofstream(bench.scenario) << kScenario << "memory: {activation: 1}\n";
   CHECK(counts(bench.sweep("--vary schedule=gpipe,1f1b --vary batch.microbatches=4,8,12")) == Counts{6, 6, 0, 0});
 }
@@ -107,7 +108,7 @@ TEST_CASE("scenarios of two folders may have one name, and a store knows them fr
   std::ofstream(b + "/s.yaml") << kScenario << "memory: {activation: 1}\n";
   CHECK(counts(in(a, "s.yaml", "")) == Counts{1, 1, 0, 0});
   CHECK(counts(in(b, "s.yaml", "")) == Counts{1, 1, 0, 0});
-  CHECK(counts(in(a, "s.yaml", "")) == Counts{1, 0, 1, 0});  // not taken away by the other
+  CHECK(counts(in(a, "s.yaml", "")) == Counts{1, 0, 1, 0});  // not taken over by the other
   CHECK(counts(in(b, "../a/s.yaml", "")) == Counts{1, 0, 1, 0});
   const auto rows = rehearse("compare '" + bench.store + "' --format csv").out;
   CHECK(std::count(rows.begin(), rows.end(), '\n') == 3);
@@ -141,7 +142,7 @@ TEST_CASE("a key that nothing knows is refused before anything is computed") {
   }
 }
 
-TEST_CASE("what is wrong is a row, and is not computed twice") {
+TEST_CASE("an error is a row, and is not computed twice") {
   const Bench bench;
   const auto run = bench.sweep("--vary schedule=1f1b,1f2b --vary batch.microbatches=8,0", "--format json");
   CHECK(run.status == 0);
@@ -163,15 +164,14 @@ TEST_CASE("killed at any moment, a sweep goes on where it was") {
 
   Bench bench;
   bench.scenario = calm.scenario;
-  std::mt19937 random(7);  // moments differ from machine to machine anyway
+  std::mt19937 random(7);  // timing differs between machines anyway
   int before = 0, killed = 0;
   for (int i = 0; i < 10; i++) {
     const pid_t pid = bench.start(all, {"--batch", "16"});
     std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 120)(random)));
     kill(pid, SIGKILL);
     killed += ended(pid) != 0;
-    // Nothing that was there is lost.
-    // A file that is no store yet is no file with rows either.
+    // No earlier row is lost. A file that is not a store yet has no rows either.
     const auto kept = shell("'" REHEARSE_BINARY "' compare '" + bench.store + "' --format csv 2>/dev/null");
     const int rows = kept.status == 0 ? int(std::count(kept.out.begin(), kept.out.end(), '\n')) - 1 : 0;
     CHECK(rows >= before);
@@ -179,7 +179,7 @@ TEST_CASE("killed at any moment, a sweep goes on where it was") {
   }
   CHECK(killed > 0);
   const auto last = bench.sweep("--vary batch.microbatches=" + all, "--format csv");
-  CHECK((last.out == expected.out));  // not to be printed: 400 lines
+  CHECK((last.out == expected.out));  // not printed: 400 lines
   CHECK(counts(last).computed == 400 - before);
 }
 
@@ -198,12 +198,12 @@ TEST_CASE("two processes share the work, and the end of one does not stop the ot
       CHECK(std::count(run.out.begin(), run.out.end(), '\n') == 401);
       computed += counts(run).computed;
     }
-    CHECK(computed == 400);  // none is lost, and none is computed twice, whoever was faster
+    CHECK(computed == 400);  // none is lost, and none computed twice, however the processes race
   }
   const Bench bench;
   const pid_t other = bench.start(all);
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
-  kill(other, SIGSTOP);  // holds claims, and is then gone: whoever is left takes them
+  kill(other, SIGSTOP);  // holds claims and then dies: the remaining process takes them over
   std::thread end([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     kill(other, SIGKILL);
@@ -257,7 +257,7 @@ TEST_CASE("files that are no store are refused and left as they are") {
   refused(2, "by a version of rehearse");
   changed(68, "else");
   refused(2, "of another program");
-  // All pages but the first: neither the table nor its index can be read.
+  // All pages but the first are overwritten: neither the table nor its index can be read.
   changed(4096, std::string(whole.size() - 4096, '\x5a'));
   refused(2, "damaged");
   CHECK(contains(rehearse("compare '" + bench.store + "'").err, "damaged"));
@@ -272,7 +272,7 @@ TEST_CASE("files that are no store are refused and left as they are") {
 TEST_CASE("a full disk stops the sweep with what was written") {
   const Bench bench;
   const std::string vary = "--vary batch.microbatches=" + numbers(4, 203);
-  // Files of at most 512 KiB, where 200 rows take more than a megabyte.
+  // Files are limited to 512 KiB, but 200 rows need more than a megabyte.
   const auto full =
       shell("ulimit -f 512; '" REHEARSE_BINARY "' " + bench.arguments(vary, "--jobs 1 --batch 8") + " 2>&1");
   CHECK(full.status == 3);
@@ -293,7 +293,7 @@ TEST_CASE("compare reads a store, in the order of values, and chooses") {
   REQUIRE(rows.size() == 9);
   CHECK(rows[0]["set"] == json{{"batch.microbatches", 4}, {"schedule", "1f1b"}});
   CHECK(rows[8]["set"] == json{{"batch.microbatches", 16}, {"schedule", "nonsense"}});
-  // Slowest first; what is wrong has no time and comes last, where it was before.
+  // Slowest first; rows with errors have no time and come last, as before.
   const auto sorted = json::parse(rehearse(compare + "--sort -iteration_s").out)["rows"];
   for (int i = 1; i < 6; i++)
     CHECK(sorted[i - 1]["iteration_s"].get<double>() >= sorted[i]["iteration_s"].get<double>());

@@ -1,5 +1,6 @@
-// A rank that stands for a class does what every one of them does: with symmetry and without, the same start and end of
-// every task of every rank, to the picosecond, whether sharing is looked for (auto) or worked out throughout (fluid).
+// A rank that represents a class does what every rank of the class does: with and without symmetry every task of every
+// rank has the same start and end, to the picosecond, whether contention is detected (auto) or simulated throughout
+// (fluid).
 #include <doctest/doctest.h>
 
 #include <map>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t kTrainings = 240;
 
-// The starts and ends of a rank of some pipeline rank, and how many lived through them.
+// The starts and ends of a rank of some pipeline rank, and how many ranks had the same ones.
 using Life = std::vector<Time>;
 using Lives = std::map<std::pair<std::uint32_t, Life>, std::uint32_t>;
 
@@ -41,13 +42,13 @@ std::multiset<double> peaks(const answer::Summary& summary) {
 
 }  // namespace
 
-TEST_CASE("one for all that are alike, or everybody: the same answer") {
+TEST_CASE("with and without symmetry: the same answer") {
   std::size_t tried = 0, folded = 0, in_part = 0, shared = 0, hidden = 0;
   for (std::uint64_t seed = 0; tried < kTrainings; ++seed) {
     const RandomTraining training(seed);
     CAPTURE(seed);
     CAPTURE(training.text());
-    // Of some, exchanges of experts run beside rows of kernels.
+    // In some cases expert exchanges run beside rows of kernels.
     std::vector<std::string> sets{seed % 4 == 1 ? "framework.shared_expert_overlap=true"
                                                 : "framework.expert_overlap=true"};
     if (seed % 4 == 3 || !question(training.text(), sets)) sets.clear();

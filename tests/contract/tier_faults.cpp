@@ -1,4 +1,4 @@
-// Disks that fail under a run: it ends with status 3 and says which file and why, and leaves none behind.
+// Disks that fail during a run: it exits with status 3, names the file and the reason, and leaves no file behind.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Training that reads and writes its file all the time, until something ends it.
+// A training that uses its file continuously until something ends it.
 std::string measure(const std::string& folder, const std::string& more = "--iterations 100000") {
   return fmt::format(
       "{} measure {}/scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend loopback --quiet "
@@ -23,7 +23,7 @@ Output run_script(const std::string& folder, const char* with, const std::string
   return shell(fmt::format("timeout 60 {} {} 2>&1", with, script));
 }
 
-// What happens to a run once it has a file, whose descriptor `fd` names, in process `pid`.
+// What a test does to a run that has a file: `fd` is its descriptor, `pid` the process.
 Output disturbed(const std::string& folder, const std::string& what) {
   return run_script(folder, "bash",
                     fmt::format("exec {} & pid=$!\n"
@@ -80,7 +80,7 @@ TEST_CASE("a directory that vanishes under a run") {
   CHECK_MESSAGE(contains(run.out, "the directory " + here.files + " vanished"), run.out);
 }
 
-TEST_CASE("a file that somebody cuts, so that reads end early") {
+TEST_CASE("a truncated file, so that reads end early") {
   const Folder here;
   const auto run = disturbed(here.files, ": > $fd");
   CHECK(run.status == 3);

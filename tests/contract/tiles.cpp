@@ -1,5 +1,5 @@
-// Operators in tiles (ZeRO-Infinity, arXiv 2104.07857, sections 3 and 5.1.3): what a GPU holds of them while it
-// computes, how large a piece of memory that asks for, what it costs, and what is refused.
+// Operators in tiles (ZeRO-Infinity, arXiv 2104.07857, sections 3 and 5.1.3): their memory on a GPU during compute, the
+// largest block that needs, its cost, and what is refused.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ using namespace rehearsal::contract;
 namespace {
 
 constexpr double kHidden = 4096;
-// Nothing is ahead of what computes and nothing behind it.
+// No prefetch ahead of compute, and no delayed write-back.
 const std::string kOne = R"(version: 1
 model: {family: gpt, layers: 4, hidden: 4096, heads: 32, vocabulary: 128, sequence: 128, tie_embeddings: false}
 cluster: {use: dgx2-v100-32g, gpus: 16}
@@ -28,14 +28,14 @@ double seconds_of(const answer::Result& p) { return to_seconds(p.timeline.makesp
 double computes(const answer::Result& p) {
   return to_seconds(p.summary.breakdown[static_cast<std::size_t>(graph::Category::compute)]);
 }
-// The most that gathered or fetched parameters and gradients on their way hold at a time.
+// Peak of gathered or fetched parameters and gradients in transit.
 double working(const answer::Result& p) {
   Bytes most;
   for (const auto& point : timeline::memory_curve(p.graph(), p.timeline, RankId(0)))
     most = std::max(most, point.live[static_cast<std::size_t>(graph::MemoryCategory::communication)]);
   return double(most.count());
 }
-// Of the arrays that come and go on the device.
+// The largest of the temporary arrays on the device.
 double largest_buffer(const answer::Result& p) {
   const auto& program = p.graph().programs().front();
   Bytes most;
@@ -76,13 +76,13 @@ TEST_CASE("as many bytes, in more and smaller calls and products, and so never s
       CHECK(b.offload_in == doctest::Approx(a.offload_in).epsilon(1e-6));
       CHECK(b.offload_out == doctest::Approx(a.offload_out).epsilon(1e-6));
       CHECK(cut.lowered->hardware_flops.value() == doctest::Approx(whole.lowered->hardware_flops.value()));
-      if (sets.empty()) CHECK(seconds_of(cut) > before);  // copies in and out pass each other sooner in small pieces
+      if (sets.empty()) CHECK(seconds_of(cut) > before);  // smaller copies in and out overlap sooner
       CHECK(computes(cut) > computing);
       CHECK(double(cut.graph().programs().front().size()) > calls);
       before = seconds_of(cut), computing = computes(cut), calls = double(cut.graph().programs().front().size());
     }
   }
-  // What a layer recomputes with is there no longer when it goes backward: a third fetch, as the paper counts.
+  // The backward does not find what the layer recomputed with, so it fetches a third time, as the paper counts.
   const Sets again = with(kFetched, {"training.recompute=full", "model.layers=24"});
   const double in = predicted(kOne, again).summary.traffic.per_gpu.offload_in,
                tiled = predicted(kOne, with(again, {tiles(2)})).summary.traffic.per_gpu.offload_in;
@@ -121,8 +121,8 @@ TEST_CASE("tiles with pipelines, split backwards, tensor and context groups, exp
         "model.expert_ffn=512", "model.shared_experts=1", "model.ffn=512"});
 }
 
-// Section 5.1.3 and fig. 6b: a layer of 64K columns on V100s of 32 GB, whose memory is cut into pieces of 2 GB
-// beforehand, with 16 tiles; of 8K without.
+// Section 5.1.3 and fig. 6b: with memory fragmented beforehand into pieces of 2 GB, V100s of 32 GB compute a layer of
+// 64K columns with 16 tiles, but only 8K columns without.
 TEST_CASE("the widest layer in pieces of 2 GB: 8K columns without tiles, 64K with 16") {
   const auto widest = [](std::int64_t number) {
     std::int64_t hidden = 4096;
@@ -155,7 +155,7 @@ TEST_CASE("64K columns fit with tiles, and not without, however the memory is cu
   CHECK(fits(1) == false);
 }
 
-TEST_CASE("tiles of what is there as a whole are refused") {
+TEST_CASE("tiles of operators that stay whole are refused") {
   const auto refused = [](const Sets& sets, const char* why) {
     CAPTURE(std::string(why));
     const auto said = refusal(kOne, with(sets, {tiles(2)}));

@@ -1,5 +1,5 @@
-// What every answer says of its traffic, over shipped scenarios: no wire carries more than its rate times the step,
-// what leaves GPUs is what crosses their links, and neither detail nor symmetry changes a byte.
+// The reported traffic of shipped scenarios: no wire carries more than its rate times the step, all that leaves GPUs
+// crosses their links, and neither detail nor symmetry changes a byte.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,17 +25,19 @@ const std::vector<Case>& cases() {
       {"llama3-70b-64xh100.yaml", {"batch.global=32", "parallelism.zero=3", "schedule=zb-h1"}},
       {"llama3-70b-64xh100.yaml",
        {"batch.global=32", "training.recompute=full", "framework=titan-2024", "training.overlap={tensor: true}"}},
-      // Narrow wires, little to compute: reductions under the backward fill them.
+      // Slow links and little compute: reductions fill the backward.
       {"llama3-8b-dgx-h100.yaml",
-       {"cluster.nodes=4", "batch.global=32", "parallelism={data: 32, zero: 2}", "cluster.links.scale_out.bandwidth=10Gb/s"}},
-      {"megatron21-t1/gpt-3.6b-64xa100.yaml", {"batch={global: 64, micro: 1}", "cluster.links.scale_out.bandwidth=5Gb/s"}},
+       {"cluster.nodes=4", "batch.global=32", "parallelism={data: 32, zero: 2}",
+        "cluster.links.scale_out.bandwidth=10Gb/s"}},
+      {"megatron21-t1/gpt-3.6b-64xa100.yaml",
+       {"batch={global: 64, micro: 1}", "cluster.links.scale_out.bandwidth=5Gb/s"}},
       {"megatron21-t1/gpt-18b-256xa100.yaml", {"batch={global: 256, micro: 2}", "framework=oneflow-2021"}},
       {"megatron21-t1/gpt-76b-1024xa100.yaml", {"batch={global: 128, micro: 1}"}},
       {"megatron21-t1/gpt-145b-1536xa100.yaml",
        {"batch={global: 192, micro: 1}", "schedule=1f1b", "parallelism.chunks=1"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=128"}},
       {"gpt3-175b-1024xa100.yaml", {"batch.global=128", "cluster.topology={name: fat-tree, oversubscription: 4}"}},
-      // Groups that leave nodes for what usually stays inside.
+      // Groups that leave a node although they usually stay inside.
       {"llama3-70b-64xh100.yaml",
        {"batch.global=32", "placement=[pipeline, data, tensor, context, expert]", "parallelism.sequence=true"}}};
   return all;
@@ -83,11 +85,11 @@ TEST_CASE("no wire is exceeded") {
       CHECK(told.traffic.links[i - 1].busy_share >= told.traffic.links[i].busy_share);
   }
   MESSAGE("the busiest wire: ", busiest * 100, " %");
-  CHECK(busiest > .5);  // some are hard put to it
+  CHECK(busiest > .5);  // some links are nearly saturated
 }
 
 TEST_CASE("what GPUs send crosses a link of theirs") {
-  // With rings, which send alike everywhere; of trees the busiest rank counts, of links what they carry on average.
+  // With rings, which send equally everywhere; for trees the busiest rank counts, for links their average load.
   for (const auto& c : cases()) {
     CAPTURE(c.file);
     const auto told = ask(c, {"framework.nccl=2.3"});

@@ -177,11 +177,12 @@ TEST_CASE("what sequence parallelism gathers again runs beside the gradient of a
 TEST_CASE("a blocking launch adds the host to the GPU") {
   // One stage, no pipeline: every launch of the step shows once more for each doubling of what it takes.
   const auto seconds = [](const std::string& framework) {
-    return to_seconds(ask(scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml",
-                                         {"cluster.nodes=1", "parallelism={data: 8}", "batch={global: 8, micro: 1}",
-                                          "simulate.contention=off",
-                                          "framework={use: megatron-2021, " + framework + ", gradient_overlap: never}"}))
-                          .iteration);
+    return to_seconds(
+        ask(scenario::load(
+                PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml",
+                {"cluster.nodes=1", "parallelism={data: 8}", "batch={global: 8, micro: 1}", "simulate.contention=off",
+                 "framework={use: megatron-2021, " + framework + ", gradient_overlap: never}"}))
+            .iteration);
   };
   const double none = seconds("host_time_per_kernel: 0us, launch_blocking: true");
   const double one = seconds("host_time_per_kernel: 10us, launch_blocking: true");

@@ -1,5 +1,5 @@
-// Schedules that train two copies of a model in opposite directions, as frameworks run them: what a rank holds, who
-// adds up whose gradients, and what that takes.
+// Schedules that train two copies of a model in opposite directions, as frameworks run them: what a rank holds, which
+// ranks reduce which gradients, and the time of that.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ double held(const answer::Result& p, std::size_t rank, graph::MemoryCategory cat
   return sum;
 }
 
-// Sizes and members of what a rank sends of its gradients.
+// Sizes and group sizes of a rank's gradient reductions.
 std::vector<std::pair<std::int64_t, std::uint32_t>> reductions(const answer::Result& p, std::size_t rank) {
   std::vector<std::pair<std::int64_t, std::uint32_t>> all;
   const auto& program = p.graph().program_of(p.graph().ranks()[rank]);
@@ -95,7 +95,7 @@ TEST_CASE("ranks that hold the same meet: of all pipelines, p and its mirror ima
 }
 
 TEST_CASE("one table serves both ends of a tied embedding, and its gradients travel once") {
-  // Rank 0 embeds for one direction and is the head of the other.
+  // Rank 0 has the embedding of one direction and the head of the other.
   const Sets tied{"model.tie_embeddings=true", "training.bucket=25MB"}, untied{"training.bucket=25MB"};
   const double table = 32000 * 1024.;
   const auto one = run(tied), two = run(untied);
@@ -107,7 +107,7 @@ TEST_CASE("one table serves both ends of a tied embedding, and its gradients tra
 }
 
 TEST_CASE("ranks without a layer reduce nothing with their mirror images") {
-  // 2 layers of experts on 4 pipeline ranks: the first and the last have none, in either direction.
+  // 2 layers of experts on 4 pipeline ranks: the first and the last have none in either direction.
   const std::string text =
       "version: 1\nmodel: {family: moe, layers: 2, hidden: 1024, heads: 16, experts: 8, experts_per_token: 2, "
       "expert_ffn: 256, vocabulary: 32000, sequence: 512}\ncluster: {use: dgx-h100, nodes: 1}\n"
@@ -119,11 +119,11 @@ TEST_CASE("ranks without a layer reduce nothing with their mirror images") {
     for (const auto& member : group.members)
       if (group.axes.holds(Axis::expert_data))
         with_experts.insert(held(prediction, member.rank.index(), graph::MemoryCategory::parameters));
-  // Each layer has 8 experts of 3 x 1024 x 256, in halves and 2 bytes, and rank 1 has one of either direction.
+  // Each layer has 8 experts of 3 x 1024 x 256, split in halves, 2 bytes each, and rank 1 has one of each direction.
   REQUIRE(!with_experts.empty());
   CHECK(*with_experts.begin() > 2 * 8 * 3 * 1024 * 256);
   CHECK_FALSE(with_experts.count(held(prediction, 0, graph::MemoryCategory::parameters)));
-  CHECK(!reductions(prediction, 0).empty());  // of its tables
+  CHECK(!reductions(prediction, 0).empty());  // of its embedding tables
 }
 
 TEST_CASE("replicas far apart pay for the network") {
@@ -136,7 +136,7 @@ TEST_CASE("replicas far apart pay for the network") {
 }
 
 TEST_CASE("experts are reduced over their own replicas in both directions") {
-  // 8 GPUs to a pipeline rank, 4 of which share the experts: 2 replicas in each direction, and 8 of all else.
+  // 8 GPUs per pipeline rank, 4 of which share the experts: 2 replicas of experts in each direction, and 8 of the rest.
   std::set<std::uint32_t> members;
   for (const auto& [size, ranks] : reductions(run({}, kExperts), 1)) members.insert(ranks);
   CHECK(members == std::set<std::uint32_t>{4, 16});

@@ -1,6 +1,5 @@
-// A network with long skip connections (models/README.md, section 9) trains what one rank trains, in the memory that
-// was predicted; what is simulated of it is the same at every detail; and a way of a skip connection that is left out
-// is found.
+// A network with long skip connections (models/README.md, section 9) trains what one rank trains, in the predicted
+// memory; its simulation is the same at every detail; and a missing skip connection is detected.
 #include <map>
 
 #include "performing.hpp"
@@ -35,7 +34,7 @@ TEST_CASE("odd and even depths, cut in every way, train what one rank trains") {
         CAPTURE(layers);
         CAPTURE(recompute);
         CAPTURE(precision);
-        // All layouts of a depth are held against one serial run.
+        // All layouts of one depth are compared with one serial run.
         for (const char* layout : {"{tensor: 2}", "{tensor: 2, sequence: true}", "{data: 2}", "{data: 2, zero: 1}",
                                    "{data: 2, zero: 2}", "{data: 2, zero: 3}", "{tensor: 2, data: 2, zero: 3}"}) {
           CAPTURE(layout);
@@ -46,7 +45,7 @@ TEST_CASE("odd and even depths, cut in every way, train what one rank trains") {
       }
 }
 
-TEST_CASE("what else cuts or moves a network goes with skip connections") {
+TEST_CASE("other parallelism and offload work with skip connections") {
   for (const Sets& more : std::vector<Sets>{
            {"parallelism={tensor: 2}", "training.recompute=selective", "training.optimizer=adamw"},
            {"parallelism={context: 2}"},

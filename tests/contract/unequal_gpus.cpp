@@ -1,4 +1,4 @@
-// Clusters with GPUs of several kinds: every kernel takes what its own GPU takes, and nothing else changes.
+// Clusters with several kinds of GPUs: every kernel takes the time of its own GPU, and nothing else changes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -48,7 +48,7 @@ TEST_CASE("a stage on faster GPUs is busy for less, a replica on faster GPUs wai
              fast = ask("{use: dgx-a100-80g, nodes: 4, gpu: h100-80g-sxm}");
   const auto stages = ask(kMixed);  // the second stage on H100
   REQUIRE(stages.ranks.size() == 2);
-  // But for what reductions take from kernels, which begin at other times.
+  // Except for the slowdown of kernels by reductions, which start at other times.
   CHECK(stages.ranks[0].busy / slow.ranks[0].busy == doctest::Approx(1).epsilon(1e-3));
   CHECK(stages.ranks[1].busy / fast.ranks[1].busy == doctest::Approx(1).epsilon(1e-3));
   CHECK(stages.iteration < slow.iteration);
@@ -76,7 +76,7 @@ TEST_CASE("memory is that of each GPU") {
   CHECK(*s.capacity < 90e9);  // the fullest GPU is one with 80 GB
 }
 
-TEST_CASE("what cannot be is refused with its rule") {
+TEST_CASE("impossible input is refused with its rule") {
   CHECK(error_of("{use: dgx-a100-80g, nodes: 3, groups: [{nodes: 2}, {nodes: 2}]}").find("says otherwise") !=
         std::string::npos);
   CHECK(error_of("{use: dgx-a100-80g, groups: []}").find("'groups' is a list") != std::string::npos);

@@ -1,4 +1,4 @@
-// What is called utilisation is one: MFU <= HFU <= 1, whatever is frozen, dropped, cut or computed in another format.
+// Utilisation is consistent: MFU <= HFU <= 1, whatever is frozen, dropped, split or computed in another format.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

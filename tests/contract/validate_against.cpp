@@ -1,4 +1,4 @@
-// `rehearse validate --against` at the level of the program: formats, files, exit statuses.
+// `rehearse validate --against` through the command line: formats, files, exit statuses.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,12 +1,12 @@
-// Verification below fp32 and of AdaLOMO: no alarm where nothing is broken, however small the network, and still one
-// where a task is left out.
+// Verification below fp32 and for AdaLOMO: no false alarm, however small the network, but still an alarm when a task is
+// skipped.
 #include "performing.hpp"
 
 using namespace rehearsal;
 
 namespace {
 
-// Two tokens' worth of everything: rounding is worth more here than what is allowed of larger networks.
+// Minimal sizes: rounding exceeds the tolerance of larger networks.
 Sets tiny(const char* family, int layers, int hidden, int heads, int tokens, int sequences) {
   return {fmt::format("model={{family: {}, layers: {}, hidden: {}, heads: {}, ffn: {}, vocabulary: 64, sequence: {}}}",
                       family, layers, hidden, heads, 2 * hidden, tokens),
@@ -14,7 +14,7 @@ Sets tiny(const char* family, int layers, int hidden, int heads, int tokens, int
           "training={precision: bf16, optimizer: sgd}"};
 }
 
-// Everything that rank 0 computes for one layer and micro-batch in its backward, one kernel at a time, and reductions.
+// Skips, one at a time, rank 0's reductions and the backward kernels of one layer and micro-batch.
 std::size_t broken_on_purpose(const Sets& sets, bool kernels) {
   const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
   const auto prepared = answer::prepare(what.scenario);
@@ -46,7 +46,7 @@ std::size_t broken_on_purpose(const Sets& sets, bool kernels) {
 
 TEST_CASE("in bf16 tensor ranks of a tiny network are verified, and one kernel left out is found") {
   const Sets u = tiny("u-transformer", 2, 32, 4, 16, 2), llama = tiny("llama", 4, 32, 2, 32, 1);
-  for (const int seed : {7, 14, 21}) {  // the first two raised the alarm for every fixed limit
+  for (const int seed : {7, 14, 21}) {  // the first two failed every fixed limit
     check_trains(kGpt, with(u, {fmt::format("simulate.seed={}", seed)}));
     check_trains(kGpt, with(llama, {fmt::format("simulate.seed={}", seed)}));
   }
@@ -56,7 +56,7 @@ TEST_CASE("in bf16 tensor ranks of a tiny network are verified, and one kernel l
 TEST_CASE("AdaLOMO on replicas is verified, and an update or a reduction left out is found") {
   const Sets ada{"model.tie_embeddings=false", "parallelism={data: 2}", "training.optimizer=adalomo",
                  "batch={global: 4, micro: 2}"};
-  for (const int seed : {8, 11}) {  // biases whose gradients are rounding
+  for (const int seed : {8, 11}) {  // with biases whose gradients are only rounding
     const auto verified = train(kGpt, with(ada, {fmt::format("simulate.seed={}", seed)})).verified;
     CHECK(verified.ok);
     CHECK(verified.max_relative_difference > 1e-5);

@@ -1,4 +1,4 @@
-// What fits where: model states by stage of ZeRO, and the largest model by where its states are.
+// What fits where: model states by ZeRO stage, and the largest model by the tier of its states.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@ using namespace rehearsal::contract;
 
 namespace {
 
-// Billions of parameters; layers are added until the step no longer fits on GPU, host and disks
-// (to a thirty-second of them).
+// The largest model in billions of parameters: layers are added until the step no longer fits on GPU, host and disks
+// (to within a thirty-second).
 double largest(const Sets& sets) {
   const auto fits = [&](std::int64_t layers) {
     return predicted_file("gpt-10b-offload-1xv100.yaml", with(sets, {fmt::format("model.layers={}", layers)}))
@@ -62,6 +62,6 @@ TEST_CASE("the farther states go, the larger the model that fits") {
         b("{optimizer: nvme, gradients: host, parameters: host}"));
   CHECK(b("{optimizer: nvme, gradients: host, parameters: host}") <
         b("{optimizer: nvme, gradients: nvme, parameters: nvme}"));
-  // What the device keeps without anything: 16 bytes a parameter, of 32 GB.
+  // The device holds everything: 16 bytes per parameter, of 32 GB.
   CHECK(b("{}") * 16 < 34.1);
 }

@@ -1,4 +1,4 @@
-// `job`: a step becomes a training. What its numbers are by hand: tests/unit/job.
+// `job`: from a step to a whole training. Its numbers worked out by hand: tests/unit/job.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ TEST_CASE("days are steps times the step, with the step's band") {
   CHECK(*run.expected.cost == doctest::Approx(days * 24 * 2 * double(p.summary.gpus)));
   CHECK(run.low->days == doctest::Approx(days * *p.summary.error_band.low));
   CHECK(run.high->days == doctest::Approx(days * *p.summary.error_band.high));
-  // The limit of the GPUs is 700 W, and the rest of a node draws 2 kW where nothing is said.
+  // The limit of the GPUs is 700 W; the rest of a node draws 2 kW by default.
   CHECK(*run.expected.energy_mwh == doctest::Approx(days * 24 * (double(p.summary.gpus) * 700 + 2000) * 1e-6));
   CHECK(*run.expected.carbon_t == doctest::Approx(*run.expected.energy_mwh * .4));
 }
@@ -56,7 +56,7 @@ TEST_CASE("JSON has what the contract names, and nothing of a job where there is
     CHECK(with.find(fmt::format("\"{}\":", key)) != std::string::npos);
   }
   CHECK(with.find("\"steps\": 10000,") != std::string::npos);
-  CHECK(with.find("\"cost\": null") != std::string::npos);  // nobody said a price
+  CHECK(with.find("\"cost\": null") != std::string::npos);  // no price was given
 }
 
 TEST_CASE("published runs beside what is predicted of them") {
@@ -66,19 +66,19 @@ TEST_CASE("published runs beside what is predicted of them") {
   CHECK(run.failures / run.expected.days == doctest::Approx(419. / 54).epsilon(.05));
   CHECK(run.expected.goodput > .9);
   CHECK(run.expected.goodput < .95);
-  // 117 days and 1.08 M GPU-hours without spares, by a band that holds both.
+  // 117 days and 1.08 M GPU-hours without spares; the band contains both.
   const auto bloom = predicted_file("runs/bloom-176b-384xa100.yaml", {});
   const auto& b = run_of(bloom);
   CHECK(b.low->days < 117);
   CHECK(b.high->days > 117);
   CHECK(b.failures / (b.expected.days / 7) == doctest::Approx(1.5).epsilon(.1));  // one or two a week
-  // Opt: 33 days of computing took 56; what its logbook calls divergence is in no failure rate.
+  // Opt: 33 days of computing took 56; the divergence in its logbook is not part of a failure rate.
   const auto opt = predicted_file("runs/opt-175b-992xa100.yaml", {});
   CHECK(run_of(opt).expected.goodput < .85);
   CHECK(run_of(opt).failures / run_of(opt).expected.days == doctest::Approx(2).epsilon(.15));  // two machines a day
 }
 
-TEST_CASE("what is asked wrongly says what is missing") {
+TEST_CASE("a wrong question says what is missing") {
   CHECK(refused("{gpu_hour: 2}").find("one of 'tokens', 'steps' and 'samples'") != std::string::npos);
   CHECK(refused("{tokens: 1T, steps: 5}").find("found more") != std::string::npos);
   CHECK(refused("{tokens: 1T, gpu_hour: 2}").find("has no unit") != std::string::npos);

@@ -1,5 +1,5 @@
-// A message holds the wire by which it leaves its rank, and the next one waits: no step is shorter than what its
-// busiest wire carries. In every evaluator alike, at every detail, for every schedule.
+// A message occupies the wire on which it leaves its rank, and the next one waits: no step is shorter than its busiest
+// wire needs. In all evaluators, at every detail, for every schedule.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -85,13 +85,14 @@ TEST_CASE("where sending decides, half the bandwidth takes twice the time") {
   for (const char* schedule : {"gpipe", "1f1b"}) {
     CAPTURE(schedule);
     const auto at = [&](const char* rate) {
-      return iteration({fmt::format("schedule={}", schedule), fmt::format("cluster.links.scale_out.bandwidth={}", rate)});
+      return iteration(
+          {fmt::format("schedule={}", schedule), fmt::format("cluster.links.scale_out.bandwidth={}", rate)});
     };
     const double whole = at("0.2Gb/s"), half = at("0.1Gb/s");
     CHECK(half / whole > 1.95);
     CHECK(half / whole <= 2);
   }
-  // And where it does not, it moves little.
+  // And where it does not wait, there is little to send.
   const double fast = iteration({"cluster.links.scale_out.bandwidth=400Gb/s"});
   CHECK(iteration({"cluster.links.scale_out.bandwidth=200Gb/s"}) < 1.02 * fast);
 }

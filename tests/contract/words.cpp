@@ -1,5 +1,5 @@
-// What reports say in words: of random trainings, in 80 columns. Units fit and are units, an interval holds its number,
-// a share is one, no line is longer than the terminal, and text and JSON have the same headline.
+// The text of reports: for random trainings, in 80 columns. Units are valid, an interval contains its number, a share
+// is at most one, no line is wider than the terminal, and text and JSON have the same headline.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ void check_words(const std::string& text, int width) {
     static const std::regex interval(R"(([-\d.,]+)(?: ([A-Za-z]+))? \.\. ([-\d.,]+)(?: ([A-Za-z%]+))?)");
     for (std::sregex_iterator it(line.begin(), line.end(), interval), end; it != end; ++it) {
       const auto& found = *it;
-      // A unit that is said once is that of both ends.
+      // A unit that is printed once applies to both ends.
       const auto last = found[4].str(), first = found[2].matched ? found[2].str() : last;
       CHECK(amount(found[1], first) <= amount(found[3], last));
     }
@@ -56,7 +56,7 @@ void check_words(const std::string& text, int width) {
   }
 }
 
-// Lines that were broken are whole again.
+// Rejoins broken lines before searching.
 bool tells(const std::string& text, const std::string& words) {
   static const std::regex spaces("\\s+");
   return contains(std::regex_replace(text, spaces, " "), words);

@@ -1,6 +1,5 @@
-// The core alone, as a page of a browser or a library has it: no modules, no hardware, no file of the system. This
-// program links the rooms from base to answer and nothing else of the house; only the test itself reads files, to have
-// texts for the memory.
+// The core alone, as in a browser page or a library: no modules, no hardware, no files. This program links only the
+// rooms from base to answer; only the test itself reads files, to have texts to pass from memory.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// NCCL's measured collectives against what the house predicts for them, always on measurements that the prediction has
-// not seen. Sources stand beside every row of the tables.
-//   every second size:  a size curve of every other point, asked for the points between
+// NCCL's measured collectives against our predictions, always on measurements that the prediction has not seen. Every
+// row of the tables has its source.
+//   every second size:  a size curve of every other point predicts the points between
 //   a system left out:  links alone (collective/choice.hpp), constants fitted on the other systems
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -44,11 +44,11 @@ std::vector<std::vector<std::string>> cells(const std::string& file) {
 }
 
 struct Sweep {
-  std::string name, system;  // system: H100 counts as H200, whose links and switches it shares
+  std::string name, system;  // system: H100 counts as H200, which has the same links and switches
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::uint32_t ranks = 0;
-  bool ring = false;  // NCCL was forbidden to reduce in the switch
-  int links = -1;     // hybrid cube mesh: NVLinks of a GPU on rings through just these GPUs, of 6; 0 = no such ring
+  bool ring = false;  // NCCL was not allowed to reduce in the switch
+  int links = -1;  // hybrid cube mesh: of a GPU's 6 NVLinks, those on rings through only these GPUs; 0 = no such ring
   std::vector<Point> points;
 };
 
@@ -135,8 +135,8 @@ Terms terms(const Sweep& s, Bytes size) {
   return {1, double(algorithm.steps(s.ranks)), w, std::sqrt(w), 0, 0, 0};
 }
 
-// Least absolute relative errors, no constant below zero: least squares, weighted anew by the errors left. Every sweep
-// counts the same, however many sizes it has.
+// Least absolute relative errors with non-negative constants, by iteratively reweighted least squares. All sweeps weigh
+// the same, whatever their number of sizes.
 Fit fitted(const std::vector<const Sweep*>& from) {
   struct Row {
     Terms x;
@@ -195,8 +195,8 @@ std::string text(const Fit& f) {
 }  // namespace
 
 TEST_CASE("a size curve of every second size predicts the others") {
-  // The two that miss the aim: small all-gathers of 8 H200 scatter by 25 % from size to size; the B200 jumps from 423
-  // to 479 GB/s between 4 and 8 GiB.
+  // The two misses: small all-gathers on 8 H200 scatter by 25 % between sizes; B200 jumps from 423 to 479 GB/s between
+  // 4 and 8 GiB.
   const std::map<std::string, std::pair<double, double>> misses{
       {"aiconfigurator      H200 x8 all_gather", {.115, .03}}, {"ml-engineering      B200 x8 all_reduce", {.08, .045}}};
   std::string table = kHeader;
@@ -223,9 +223,9 @@ TEST_CASE("a size curve of every second size predicts the others") {
 }
 
 TEST_CASE("a system left out is predicted from its links") {
-  // Mean error of its sweeps: all sizes, and above 256 MB. The aims (8 and 3 %) are missed: small messages differ
-  // between set-ups of one machine as much (1 MiB on 8 A100: 51, 93 and 102 us); rings of two ranks fall short of the
-  // rate of larger ones; and direct links (V100) reach .90 of their rate where NCCL's tables count on .80.
+  // Limits of a system's mean error: over all sizes, and above 256 MB. The goals (8 and 3 %) are missed: small messages
+  // differ as much between set-ups of one machine (1 MiB on 8 A100: 51, 93 and 102 us); rings of two ranks do not reach
+  // the rate of larger ones; and direct links (V100) reach .90 of their rate where NCCL's tables assume .80.
   struct MessagePath {
     std::string out;
     double all, large;
@@ -264,7 +264,7 @@ TEST_CASE("a system left out is predicted from its links") {
     CHECK(mean(means) <= reached.all);
     CHECK(mean(large) <= reached.large);
     if (!reached.out.empty()) continue;
-    // The constants of the house are this fit, here and in configs/interconnects.
+    // Our constants are this fit, here and in configs/interconnects.
     const Fit kept;
     for (const int generation : {2, 3, 4, 5}) {
       const auto file = scenario::named_interconnect(fmt::format("nvlink-{}", generation));

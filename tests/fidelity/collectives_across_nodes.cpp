@@ -1,7 +1,7 @@
-// NCCL across nodes, measured by others, against the house's prices on descriptions of their machines: NICs and links
-// as sold, the payload that perftest finds on such NICs, the fabric's kind; inside nodes the curves of the cluster in
-// configs/clusters with such GPUs (`curves_of`; none where NVLS is off but the curves have it). Nothing here is fitted.
-// collectives_across_nodes.csv: `scored` rows count, `shown` ones say of themselves in `source` why they do not.
+// NCCL across nodes as published, against our prices for descriptions of those machines: NICs and links by their data
+// sheets, the payload rate that perftest measures on such NICs, the kind of fabric; inside nodes the curves of the
+// cluster in configs/clusters with the same GPUs (`curves_of`; none where NVLS is off but the curves have it). Nothing
+// is fitted. collectives_across_nodes.csv: `scored` rows count; a `shown` row's `source` says why it does not.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -47,7 +47,7 @@ cluster::ClusterSpec described(const Row& row, std::int64_t domains) {
   c.nic_efficiency = c.nic_message_efficiency = std::stod(row.at("nic_efficiency"));
   if (row.at("fabric") == "roce-tuned") c.fabric = cluster::kFabricRoceTuned / cluster::kFabricInfiniband;
   c.message_overhead = Time{};
-  c.gpu.sms = 132, c.gpu.sustained_memory_bandwidth = Bandwidth(1e12), c.gpu.gemm_efficiency = 1;  // not asked for
+  c.gpu.sms = 132, c.gpu.sustained_memory_bandwidth = Bandwidth(1e12), c.gpu.gemm_efficiency = 1;  // not used here
   return c;
 }
 
@@ -62,10 +62,10 @@ double predicted(const cluster::ClusterSpec& machine, const collective::SizeCurv
                  const Row& row) {
   const auto ranks = static_cast<std::uint32_t>(std::stoul(row.at("ranks")));
   const Bytes size(std::stoll(row.at("size_bytes")));
-  // NCCL without its in-switch reduction is NCCL of before there was one, which had the rest.
+  // NCCL with NVLS disabled is modelled as a version before NVLS, which had everything else.
   const cost::CommunicationModel model(machine, curves, nvls ? nccl : std::min(nccl, Version{2, 16}));
   if (row.at("kind") == "send-recv") {
-    const auto last = static_cast<std::uint32_t>(machine.gpus_per_node) - 1;  // whose neighbour is in the next node
+    const auto last = static_cast<std::uint32_t>(machine.gpus_per_node) - 1;  // its neighbour is in the next node
     return model.message({size, last, last + 1, {}});
   }
   const GroupShape group{ranks, 1};
@@ -82,7 +82,7 @@ collective::SizeCurves curves_of(const std::string& cluster) {
 }
 
 struct Errors {
-  std::vector<double> small, large;  // predicted/measured - 1
+  std::vector<double> small, large;  // predicted / measured - 1
 };
 double mean(const std::vector<double>& errors) {
   return errors.empty() ? 0 : std::accumulate(errors.begin(), errors.end(), 0.) / double(errors.size());

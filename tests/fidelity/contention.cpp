@@ -1,8 +1,8 @@
-// How much longer kernels take beside communication, against what was measured (contention.csv). No shape is published:
-// the kernels here last as long alone as theirs did, and move as many bytes for it as such kernels do.
+// How much longer kernels take beside communication, against measurements (contention.csv). Shapes are not published:
+// our kernels last as long alone as theirs did, and move as many bytes as such kernels do.
 //
-// Nothing is fitted to these rows. What is predicted follows from two shares, a multiprocessor for each channel of NCCL
-// and memory for what is read and written beside the wire; sim/design/sharing.md says of each row what that explains.
+// Nothing is fitted to these rows. The prediction follows from two shared resources: one SM per NCCL channel, and
+// memory bandwidth for what communication reads and writes; sim/design/sharing.md says per row what that explains.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ using fidelity::Row, fidelity::rows;
 
 namespace {
 
-// FSDP of a LLaMA of 8 billion on four GPUs of a node, kernel by kernel.
+// FSDP of an 8-billion LLaMA on four GPUs of a node, kernel by kernel.
 std::string training(const std::string& gpu) {
   return fmt::format(
       "version: 1\nmodel: llama3-8b\ncluster: {{use: {}, gpus: 4}}\nparallelism: {{data: 4, zero: 3}}\n"
@@ -50,7 +50,7 @@ graph::Work work(const std::string& name, const cluster::Gpu& gpu) {
   return MemoryBound{bytes(.02e-3 * gpu.sustained_memory_bandwidth.value()), 1};
 }
 
-// What the first takes beside the second, which is there all the while, over what it takes alone.
+// Time of the first work beside the second, which lasts throughout, over its time alone.
 double stretched(const cost::CostModel& cost, const Row& row) {
   const auto& gpu = cost.machine().gpu;
   const std::vector<graph::Work> works{work(row.at("kernel"), gpu), work(row.at("beside"), gpu)};
@@ -65,8 +65,7 @@ double stretched(const cost::CostModel& cost, const Row& row) {
     fluid::Phase phase{{{footprints[i].moving, footprints[i].rate, {}}}, Time{}, i == 0 ? 1u : 1000u};
     for (const auto& share : footprints[i].shares)
       if (const auto way = std::find(kWays.begin(), kWays.end(), share.way); way != kWays.end())
-        phase.strands[0].uses.push_back(
-            {static_cast<std::uint32_t>(way - kWays.begin()), share.weight, share.hold});
+        phase.strands[0].uses.push_back({static_cast<std::uint32_t>(way - kWays.begin()), share.weight, share.hold});
     return flows.profile({phase});
   };
   const auto first = profile(0), second = profile(1);
@@ -78,7 +77,7 @@ double stretched(const cost::CostModel& cost, const Row& row) {
   }
 }
 
-// Of all kernels of a step together, those that have nothing beside them as well: what overlap makes of its computing.
+// The same for all kernels of a step, including those that run alone: how much overlap slows its computing.
 double stretched_step(const std::string& gpu) {
   const auto answer = answer::predict(scenario::load_text(training(gpu), "training"), {.summary = {.memory = false}});
   const auto& graph = answer.graph();
@@ -118,11 +117,11 @@ TEST_CASE("kernels beside communication") {
   }
   MESSAGE(table << fmt::format("\n  mean error {:.1f} %, bias {:+.1f} %", error * 100, bias * 100));
   CHECK(error < .3);
-  // 24 channels of 108 multiprocessors; kernels that measure more have other reasons, too. Persistent ones of 132 blocks
-  // on the other 108 of an H100 take two rounds.
+  // 24 channels of 108 SMs; kernels with larger measured slowdowns have other causes too. Persistent kernels of 132
+  // blocks take two waves on the other 108 SMs of an H100.
   CHECK(predicted["a100 gemm"] == doctest::Approx(108. / 84).epsilon(1e-6));
   CHECK(predicted["h100 one-wave-gemm"] == doctest::Approx(2).epsilon(1e-6));
-  // Whole steps, in which some kernels find nothing beside them.
+  // Whole steps, in which some kernels run alone.
   CHECK(predicted["a100 fsdp"] == doctest::Approx(1.189).epsilon(.15));
   CHECK(predicted["h100 fsdp"] == doctest::Approx(1.189).epsilon(.15));
 }

@@ -1,8 +1,8 @@
-// Context parallelism against published measurements. Nothing of it was fitted: the kernels of a ring are those of
-// attention as fitted to FlashAttention's figures, what is added up between them is counted in bytes.
+// Context parallelism against published measurements. Nothing was fitted for it: a ring's kernels are those of
+// attention as fitted to FlashAttention's figures, and the sums between them are counted in bytes.
 //
-// - context_attention.csv: attention of 65536 tokens over 8 GPUs of a node, ring and zigzag (balanced) ring, beside an
-//   eighth of the time of one GPU alone. Judged is the ratio: which version of FlashAttention ran is not said.
+// - context_attention.csv: attention of 65536 tokens over 8 GPUs of a node, ring and zigzag (balanced) ring, compared
+//   with an eighth of one GPU's time. Only the ratio is judged: the FlashAttention version is not stated.
 // - context_training.csv: Llama 3.1 with sequences of 8192 tokens over 2 GPUs (NVIDIA's dgxc-benchmarking).
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ Machine machine(const std::string& gpu) {
   return {std::move(concrete), std::move(cost)};
 }
 
-// Seconds of the attention of a layer: kernels, what shows of what travels beside them, and sums.
+// Seconds of a layer's attention: kernels, exposed communication, and sums.
 double attention(const Machine& m, const Row& row, const models::Part& part, std::int64_t ranks) {
   double all = 0;
   const bool forward = row.at("direction") == "forward";
@@ -105,7 +105,7 @@ TEST_CASE("rings of eight GPUs against one of them alone") {
 }
 
 TEST_CASE("published steps with a sequence over two GPUs") {
-  // Mean error of a table, at most; of a rate fitted to the table itself 14, 22 and 21 %.
+  // Limits of a table's mean error; a rate fitted to the table itself has 14, 22 and 21 %.
   const std::map<std::string, double> limits{
       {"dgxc_llama8b_h100", .025}, {"dgxc_llama405b_pp9_h100", .049}, {"dgxc_llama405b_gb200", .061}};
   published::Against against;

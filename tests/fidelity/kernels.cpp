@@ -1,11 +1,11 @@
 // Single kernels against published measurements: matrix products and fused attention. The constants of each GPU
 // (configs/gpus) and kernel (sim/cost/attention.cpp) were fitted to the even rows of a group; the odd ones are the
-// test. What was not fitted at all is judged whole: another laboratory's products, the best ones known, products with
-// scales for blocks.
+// test. Tables without any fit are judged whole: another laboratory's products, the best products known, products with
+// block scales.
 //
-// A benchmark is no training run: it repeats a product so few times that the first milliseconds run at the full clock,
-// before the power controller answers. Its own two constants, the time at full clock and the clock after, were fitted
-// with the GPU's and belong to this test.
+// A benchmark is not a training run: it repeats a product so few times that the first milliseconds run at the full
+// clock, before the power controller reacts. Its two extra constants, the time at full clock and the clock after that,
+// were fitted with the GPU's and belong to this test.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -76,7 +76,7 @@ double price(const cluster::Gpu& g, const Gemm& s, double clock, double fp8) {
                                        : cost::gemm_time(g, s, s.precision, clock);
 }
 
-// Repeated a fixed number of times: the part of a product that runs at full clock, in seconds, and the clock after.
+// For a fixed number of repetitions: seconds of a product at full clock, and the clock after that.
 struct Benchmark {
   double full, clock;
   double time(double alone) const { return alone <= full ? alone : full + (alone - full) / clock; }
@@ -101,11 +101,11 @@ TEST_CASE("matrix products") {
       for (const char* part : {"all", "m >= 1024"})
         if (part[0] == 'a' || s.m >= 1024)
           scores[fmt::format("{} {:<9} {}", name, part, number % 2 ? "held out" : "fitted")].add(predicted, measured);
-    } else if (table == "training") {  // long products at the clock of training; short ones of this table are bursts
+    } else if (table == "training") {  // long products at the training clock; short ones of this table are bursts
       if (measured > 250e-6)
         scores[fmt::format("{} training, long {}", name, number % 2 ? "held out" : "fitted")].add(
             price(g, s, g.sustained_clock, 0), measured);
-    } else if (table == "sustained") {  // fp16 is bf16; at the clock that the bursts fell to, Hopper as H200
+    } else if (table == "sustained") {  // fp16 counts as bf16; at the clock after the bursts, Hopper as H200
       const double clock = name == "a100-80g-sxm" ? .91 : .96;
       scores[name + " sustained, random data"].add(price(g, s, clock, g.fp8_speedup), measured);
     } else {
@@ -134,7 +134,7 @@ TEST_CASE("fused attention") {
     const auto& name = row.at("gpu");
     const auto& kernel = row.at("kernel");
     cluster::Gpu g = gpu(name == "a100-pcie" ? "a100-80g-sxm" : name);
-    // The version of 300 W, of which only the loss with few heads is of interest: its own rate, fitted.
+    // The 300 W version, of which only the loss with few heads matters: its own rate, fitted.
     if (name == "a100-pcie") g.fused_attention_rate = FlopRate(196e12);
     const AttentionKernel asked = kernel == "flash-3" ? AttentionKernel::flash3
                                   : kernel == "cudnn" ? AttentionKernel::cudnn
@@ -151,7 +151,7 @@ TEST_CASE("fused attention") {
       flops += s.flops().value();
     }
     const double measured = flops / (std::stod(row.at("tflops")) * 1e12);
-    // Every other row of a kernel; cuDNN was fitted on each GPU apart.
+    // Every other row of a kernel; cuDNN was fitted per GPU.
     const bool held_out = seen[kernel == "cudnn" ? kernel + name : kernel]++ % 2;
     const char* part = held_out ? "held out" : "fitted";
     scores[fmt::format("{} on {} {}", kernel, name, part)].add(predicted, measured);
@@ -165,6 +165,6 @@ TEST_CASE("fused attention") {
   CHECK(scores.at("flash-2 on h100-80g-sxm held out").mean() <= .05);
   CHECK(scores.at("flash-3 on h100-80g-sxm held out").mean() <= .05);
   CHECK(scores.at("cudnn on h100-80g-sxm held out").mean() <= .05);
-  // Few heads and very long sequences of one table: 5 % is not reached.
+  // Few heads and very long sequences in one table: the goal of 5 % is missed.
   CHECK(scores.at("cudnn on b200-sxm held out").mean() <= .12);
 }

@@ -1,7 +1,7 @@
-// A GPU fitted as a calibration would fit it: published times of single kernels stand for what was measured. Even rows
-// are the samples, odd ones are held out and judged. The search starts from constants of no GPU in particular, and
-// takes the times as they are; configs/gpus was fitted to the same even rows by hand, with the benchmark's clock known
-// (kernels.cpp), and is given beside it. Goal: median error 10 %, 90th percentile 20 %.
+// A GPU fitted as a calibration would fit it, with published times of single kernels in place of measurements. Even
+// rows are the samples, odd ones are held out and judged. The search starts from constants of no particular GPU and
+// takes the times as given; for comparison, configs/gpus was fitted by hand to the same even rows, with the benchmark's
+// clock known (kernels.cpp). Goal: median error 10 %, 90th percentile 20 %.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ cluster::Gpu gpu(const std::string& name) {
       .concrete->cluster.gpu;
 }
 
-// What a calibration of an unknown GPU would start from: middling, and known to be wrong.
+// Start of a calibration of an unknown GPU: average constants, known to be wrong.
 cluster::Gpu unknown(cluster::Gpu g) {
   g.gemm_efficiency = .8, g.small_tile_loss = .3, g.sustained_clock = 1;
   g.gemm_overhead = seconds(2e-6), g.tile_overhead = seconds(3e-6);
@@ -85,7 +85,8 @@ TEST_CASE("matrix products fitted to the even rows, judged on the odd ones") {
       CHECK(fit.error.held_out.median <= .10);
       CHECK(fit.error.held_out.p90 <= .20);
     }
-    // Without a calibration: the constants that the search starts from. Else the fit would prove nothing.
+    // Without a calibration: the starting constants of the search. Errors must be larger, or the fit would prove
+    // nothing.
     auto none = products(table, name, 1);
     auto& fit = none.gemm.at(Precision::bf16).fit;
     fit.rate = base.peak.at(Precision::bf16) * base.gemm_efficiency, fit.small_tile_loss = base.small_tile_loss;

@@ -1,6 +1,6 @@
-// One H100 that this project measured itself (tools/gpu-measure, PyTorch), against what configs/gpus says of it.
-// Nothing was fitted to these rows: they are a judge, and where a constant is off it is told, not moved. The table
-// names the driver, the libraries and the power limit of each row.
+// One H100 measured by this project (tools/gpu-measure, PyTorch), against the constants in configs/gpus. Nothing was
+// fitted to these rows: they only judge; a constant that is off is reported, not changed. The table has the driver, the
+// libraries and the power limit of each row.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -44,12 +44,12 @@ std::int64_t number(const Row& row, const char* column) {
   return row.at(column).empty() ? 0 : std::stoll(row.at(column));
 }
 bool has(const Row& row, const char* words) { return row.at("extra").find(words) != std::string::npos; }
-// The number behind "name=" in `extra`.
+// The number that follows "name=" in `extra`.
 std::int64_t named(const Row& row, const std::string& name) {
   return std::stoll(row.at("extra").substr(row.at("extra").find(name + "=") + name.size() + 1));
 }
 
-// The table, one line for each name.
+// The table, one line per name.
 std::string text_of(const std::map<std::string, Errors>& errors) {
   std::string text = fmt::format("\n{:<52}{:>6}{:>9}{:>9}{:>9}\n", "NVIDIA H100, predicted / measured - 1", "rows",
                                  "median", "p90", "bias");
@@ -83,7 +83,7 @@ std::map<std::string, Errors> errors_of(const std::vector<Row>& table) {
       if (section == "gemm" && has(row, "burst")) add("products in bf16, a burst of 12 ms", price(1));
       if (section == "fp8" && has(row, "sustained; random; fast"))
         add("products in fp8, sustained", price(gpu.sustained_clock));
-      // A row of an operand begins where 16 bytes do, or it does not; how many rows there are matters to nobody.
+      // Only the alignment of an operand's rows to 16 bytes matters, not the number of rows.
       if (section == "odd_sizes") {
         const bool whole = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
         const bool tokens =
@@ -120,7 +120,7 @@ TEST_CASE("an H100 of our own: products, attention and kernels bound by memory")
   REQUIRE(machine().gpu.name == "h100-80g-sxm");
   const auto errors = errors_of(rows("measured_h100.csv", true));
   MESSAGE(text_of(errors));
-  // What the file is good for. Norms, softmax and losses of eager PyTorch, and rows that begin anywhere, it is not.
+  // What the file predicts well. Not norms, softmax and losses of eager PyTorch, nor unaligned rows.
   for (const char* direction : {"fwd", "dgrad", "wgrad"})
     CHECK(errors.at(std::string("products in bf16, sustained, ") + direction).at(.5) <= .06);
   CHECK(errors.at("products in bf16, a burst of 12 ms").at(.5) <= .05);
@@ -133,7 +133,7 @@ TEST_CASE("an H100 of our own: products, attention and kernels bound by memory")
   CHECK(errors.at("bound by memory: add, copy, gelu, adamw, norm").at(.5) <= .06);
 }
 
-// tests/gpu/measure.py sets it: of a CPU, so the errors themselves mean nothing.
+// Set by tests/gpu/measure.py: the table was measured on a CPU, so the errors themselves mean nothing.
 TEST_CASE("a table that tools/gpu-measure writes today is read as that one is" *
           doctest::skip(!std::getenv("REHEARSAL_MEASURED"))) {
   const auto errors = errors_of(rows(std::getenv("REHEARSAL_MEASURED")));

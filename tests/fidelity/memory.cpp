@@ -4,13 +4,13 @@
 // training_runs.csv: peaks of torchtitan (Llama 3, reserved), Zero Bubble Table 4 (reserved; its "GB" are GiB), and
 // bigscience's tr3m-1B3 (nvidia-smi of the first pipeline stage), with rows that ran out of memory.
 //
-// What saw a fit: the 2 B per parameter of DeepSpeed's flat buffer, on jz_1b3_v100 and bloom_sweep_feb; alone the
-// former asked for 4 and was .063 off, the latter then .165. Nothing else: tensors follow from the operators, segments
-// from the allocator's rules; context and communicators are assumed.
+// Used in a fit: the 2 B per parameter of DeepSpeed's flat buffer, on jz_1b3_v100 and bloom_sweep_feb; with the former
+// alone its error was .063 and the latter's .165. Nothing else: tensors follow from the operators, segments from the
+// allocator's rules; context and communicators are assumed.
 //
-// Known misses. jz TP 2: -11 and -25 %; its two rows differ by what a layer saves when it is not divided by 2. jz with
-// large micro-batches on pipelines: +11 to +13 %, the first stage only. That a loop of torch holds its logits until the
-// end of the backward is assumed; without it titan_t1 and titan_t3 are 3 points lower.
+// Known misses. jz TP 2: -11 and -25 %; its two rows differ by activations that are not divided by 2. jz with large
+// micro-batches on pipelines: +11 to +13 %, the first stage only. It is assumed that a torch loop keeps its logits
+// until the end of the backward; without that titan_t1 and titan_t3 are 3 points lower.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -55,7 +55,7 @@ double number_after(const std::string& text, const std::string& mark) {
   return std::stod(text.substr(at + mark.size()));
 }
 
-// What the graph holds per parameter and GPU, fp16 with Adam.
+// Bytes of state per parameter and GPU in the graph, fp16 with Adam.
 double state_bytes(int zero, std::int64_t data) {
   plan::Plan plan;
   plan.job.training.precision = plan.job.training.gradient_precision = Precision::fp16;
@@ -91,15 +91,15 @@ TEST_CASE("ZeRO Table 2: the largest model that 32 GB could hold") {
     const double slices = number_after(row.config, "MP=");
     const bool baseline = row.quantity.find("baseline") != std::string::npos;
     const int stage = baseline ? 0 : int(number_after(row.quantity, "ZeRO-"));
-    // 64 replicas throughout. Printed with two digits, from 500 on with one: 512, 1024 and 2048 are 2.4 % more.
+    // 64 replicas in all rows. Printed with two digits, from 500 on with one: 512, 1024 and 2048 are 2.4 % more.
     CHECK(32 * slices / state_bytes(stage, 64) == doctest::Approx(row.value()).epsilon(.025));
     judged++;
   }
   CHECK(judged == 20);
 }
 
-// Of these models only the size is printed. Assumed: 128 columns per layer, layers that divide evenly, h in steps of
-// 512. Measured by trial means: the next size that was tried did not fit.
+// Only the sizes of these models are printed. Assumed: 128 columns per layer, evenly divided layers, h in steps of 512.
+// Measured by trial: the next size tried did not fit.
 TEST_CASE("the largest model that fits, bigscience") {
   std::string text = "\n";
   double sum = 0;
@@ -129,11 +129,11 @@ TEST_CASE("the largest model that fits, bigscience") {
   }
   const double bias = sum / double(table.size());
   MESSAGE(text << fmt::format("bias {:+.1f} %", bias * 100));
-  CHECK(std::abs(bias) < .25);  // trials were as coarse
+  CHECK(std::abs(bias) < .25);  // trials were as coarse as that
 }
 
 TEST_CASE("peaks of published runs") {
-  // Mean error of a table, at most: what was reached, and a little.
+  // Limits of a table's mean error: the errors reached plus a margin.
   const std::map<std::string, double> limits{{"jz_1b3_v100", .065}, {"bloom_sweep_feb", .097}, {"zerobubble_t4", .03},
                                              {"titan_t1", .015},    {"titan_t2", .05},         {"titan_t3", .01},
                                              {"titan_t4", .046}};
@@ -162,7 +162,7 @@ TEST_CASE("peaks of published runs") {
     CHECK(s.ran_unfit == 0);
     if (s.table != "jz_1b3_v100") continue;
     CHECK(s.memory_rows == 23);
-    CHECK(s.failed_unfit >= 1);  // real cards lose more than the model to blocks that fit nothing
+    CHECK(s.failed_unfit >= 1);  // real GPUs lose more memory to fragmentation than the model
   }
   MESSAGE(text);
 }

@@ -2,8 +2,8 @@
 // release: moe_training.csv (performance summaries of Megatron-Bridge, DeepSeek-V3 on GB200 of Megatron-LM; which
 // dispatcher, CUDA graphs, overlap and recomputation a recipe of that day set).
 //
-// These tables are no test of unseen runs: the constants of models/framework_experts.cpp and cost/dispatch.cpp were
-// fitted on them (a prototype of the same equations, 6.9, 8.2 and 2.8 %). The limits say that they still act.
+// These tables are not a test on unseen runs: the constants of models/framework_experts.cpp and cost/dispatch.cpp were
+// fitted on them (a prototype of the same equations: 6.9, 8.2 and 2.8 %). The limits keep those constants effective.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -18,9 +18,9 @@ using namespace rehearsal;
 
 namespace {
 
-// What was measured, and a little. Since gradients are reduced in bf16, as the recipes say, nine rows of 25.09
-// and 25.11 on B200 are 15 % too fast (.094 and .063 before, with gradients in fp32, which no recipe has); the
-// constants around experts are at their best values for all families with it, too.
+// Measured errors plus a margin. Since gradients are reduced in bf16, as the recipes say, nine rows of 25.09 and 25.11
+// on B200 are 15 % too fast (.094 and .063 before, with gradients in fp32, which no recipe has); with that too, the
+// expert constants are at their best values for all families.
 const std::map<std::string, double> kLimits{
     {"mbridge_moe_gb200", .075}, {"mbridge_moe_b200", .106}, {"dsv3_gb200_ablation", .038}};
 

@@ -1,7 +1,7 @@
-// Steps whose states are on the host, against what was measured (offload.csv; rows of quality A and B).
+// Steps with states on the host, against measurements (offload.csv; rows of quality A and B).
 //
-// What was fitted to what: the share of memory bandwidth that an optimizer reaches to DeepSpeed's CPU-Adam on Grace
-// (4 rows), what DeepSpeed takes around a step to the Qwen rows (3). All others are judged by nothing of their own.
+// Fitted were: the share of memory bandwidth that an optimizer reaches, to DeepSpeed's CPU-Adam on Grace (4 rows);
+// DeepSpeed's overhead per step, to the Qwen rows (3). All other rows are judged without any fit.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,8 +24,8 @@ scenario::Scenario load(const std::string& text, const std::vector<std::string>&
   return scenario::load_text(text, "offload", sets);
 }
 
-// Bytes a parameter of one step in fp32, gradient read included. torch's runs operation by operation: lerp 12, mul and
-// addcmul 20, root, quotient and sum of temporaries 24, addcdiv 16, and 4 for lines of new arrays.
+// Bytes per parameter of one step in fp32, including the read of the gradient. torch runs operation by operation: lerp
+// 12, mul and addcmul 20, root, quotient and sum of temporaries 24, addcdiv 16, and 4 for lines of new arrays.
 double adam_bytes(const std::string& framework) { return framework.starts_with("PyTorch") ? 76 : 28; }
 
 double adam_seconds(const Row& row) {
@@ -38,8 +38,8 @@ double adam_seconds(const Row& row) {
   return model.host_step({parameters, bytes(parameters * adam_bytes(row.at("framework")))});
 }
 
-// 16 V100 of a DGX-2 were there and one was used; the layers that the sources of the figure give for these sizes. The
-// batch is not printed: the largest that fits.
+// One of the 16 V100 of a DGX-2 was used; layers per size as given by the figure's sources. The batch is not printed:
+// the largest that fits.
 double teraflops_on_one(const Row& row) {
   static const std::map<double, std::pair<int, int>> kShapes{
       {10, {50, 4096}}, {13, {65, 4096}}, {20, {98, 4096}}, {40, {50, 8192}}};
@@ -61,8 +61,8 @@ double teraflops_on_one(const Row& row) {
   return best;
 }
 
-// Two A100 of one host, 4 sequences each; how long they are is not printed: as long as makes the step without
-// offloading as long as it was.
+// Two A100 of one host, 4 sequences each. The sequence length is not printed: it is chosen so that the step without
+// offloading takes the measured time.
 const std::string kQwen =
     "version: 1\ncluster: {use: dgx-a100-40g, gpus: 2}\nbatch: {global: 8, micro: 4}\nparallelism: {data: 2, zero: 2}\n"
     "framework: {use: deepspeed-2021, dropout: false}\n"

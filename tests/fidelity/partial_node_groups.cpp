@@ -1,7 +1,7 @@
-// Groups of several but not all GPUs of a node: `per_group` of a cluster's NICs against predictions with every NIC, on
-// published runs. The rule holds no constant that was fitted; figure 15 suggested it, and it was kept of six after a
-// look at all these tables, so that none is a blind judge (sim/design/partial-node-groups.md). Runs of whole groups
-// must not notice.
+// Groups of several but not all GPUs of a node: the NIC rule `per_group` against predictions with every NIC, on
+// published runs. The rule has no fitted constant; figure 15 suggested it, and it was selected from six after looking
+// at all these tables, so no table is a blind test (sim/design/partial-node-groups.md). Runs with whole-node groups
+// must not change.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ using namespace rehearsal;
 
 namespace {
 
-// Ranks of a data-parallel group in a node: several, not all, and more elsewhere.
+// Whether a node has several, but not all, ranks of a data-parallel group that spans nodes.
 bool partial(const published::Run& run) {
   const auto per_node = run.gpus_per_node.value_or(8);
   const auto tensor = run.tensor.value_or(1);
@@ -67,6 +67,6 @@ TEST_CASE("groups of part of a node") {
   CHECK(seen.rows == 3);
   CHECK(seen.before > 2 * seen.after);
   CHECK(seen.after <= 8);
-  // The only other table with more than two such rows. Rules were compared with all tables in view.
+  // The only other table with more than two such rows. The rules were compared with all tables in view.
   CHECK(scores.at("vtrain_multi, partial").after <= scores.at("vtrain_multi, partial").before);
 }

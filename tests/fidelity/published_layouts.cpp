@@ -1,7 +1,7 @@
-// Layouts that were published as those of a run, against the search: which rank they have among all that fit, what the
-// search would have chosen of what the framework of that day could do, and how much faster it says that is. The table
-// of docs/planning.md, which says what to conclude. published_layouts.csv names the rows: of another table of this
-// folder, or a scenario that ships, either of which has the layout and where it was published.
+// Published layouts of runs against the search: their rank among all layouts that fit, the best layout that the
+// framework of that time could run, and how much faster that is by our prediction. This is the table of
+// docs/planning.md, which draws the conclusions. published_layouts.csv names the rows: rows of another table of this
+// folder or shipped scenarios, which have the layout and its source.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ using namespace rehearsal;
 
 namespace {
 
-// What may be chosen: what the framework could do on that day.
+// The choices that the framework had at that time.
 struct Means {
   std::string keys, recompute;
 };
@@ -36,9 +36,9 @@ const std::map<std::string, Means> kMeans{
     {"nemo-fsdp", {"zero: [0, 1, 3], schedules: [1f1b, interleaved-1f1b]", "auto"}},
 };
 
-constexpr std::size_t kRanks = 30;  // that are counted
+constexpr std::size_t kRanks = 30;  // counted at most
 
-// The file of a row, gone with the test where it is not one that ships.
+// The file of a row; removed after the test unless it is shipped.
 class ScenarioFile {
  public:
   explicit ScenarioFile(const std::string& run) {
@@ -77,7 +77,7 @@ class ScenarioFile {
   bool ours_ = false;
 };
 
-// Of a scenario, in a space.
+// The layout of a scenario within a space.
 std::optional<search::Layout> layout_of(const search::Space& space, const scenario::Scenario& s) {
   const auto& p = s.parallelism;
   const auto& names = space.schedules();
@@ -89,7 +89,7 @@ std::optional<search::Layout> layout_of(const search::Space& space, const scenar
       continue;
     layout.chunks = std::int32_t(p.chunks), layout.zero = std::uint8_t(p.zero);
     for (const auto& order : space.orders(family.layout)) {
-      // Without a pipeline all schedules are one.
+      // Without a pipeline all schedules are the same.
       if (p.pipeline > 1 && (order.chunks != p.chunks || names[order.schedule] != s.schedule.name)) continue;
       layout.schedule = order.schedule, layout.chunks = order.chunks;
       for (const auto& setting : space.settings(family.layout))
@@ -107,7 +107,7 @@ std::string text_of(const search::Layout& l) {
                      l.chunks, l.data, l.micro, l.zero, recompute);
 }
 
-// With contention, as `run` says it.
+// With contention, as `run` reports it.
 Time in_full(const search::Space& space, const search::Layout& layout) {
   auto sets = space.file().sets;
   for (const auto& [key, value] : space.sets(layout)) sets.push_back(key + "=" + value);
@@ -118,10 +118,10 @@ Time in_full(const search::Space& space, const search::Layout& layout) {
 // A published layout in one space.
 struct Ranked {
   std::uint64_t layouts = 0;
-  std::optional<std::size_t> rank;  // nothing: it does not fit, or more than kRanks are before it
+  std::optional<std::size_t> rank;  // nothing: it does not fit, or at least kRanks layouts are better
   bool fits = false;
   search::Layout published, best;
-  Time theirs, ours;  // in full
+  Time theirs, ours;  // with contention
 };
 Ranked ranked(const ScenarioFile& file, const std::string& plan) {
   auto sets = file.sets("plan={" + plan + "}");
@@ -133,8 +133,10 @@ Ranked ranked(const ScenarioFile& file, const std::string& plan) {
   REQUIRE_MESSAGE(published, "the published layout is one of the space");
   const auto there = search::evaluate(space, *published);
   REQUIRE(there);
-  const auto outcome = search::search(
-      space, {.threads = std::max(1u, std::thread::hardware_concurrency()), .best = kRanks, .proven = kRanks, .predict = false});
+  const auto outcome = search::search(space, {.threads = std::max(1u, std::thread::hardware_concurrency()),
+                                              .best = kRanks,
+                                              .proven = kRanks,
+                                              .predict = false});
   REQUIRE(outcome.proven);
   REQUIRE(!outcome.top.empty());
   r.published = *published, r.best = outcome.top.front().layout;
@@ -157,7 +159,7 @@ double gain(const Ranked& r) { return (r.theirs / r.ours - 1) * 100; }
 }  // namespace
 
 TEST_CASE("published layouts beside those that the search finds") {
-  const char* only = std::getenv("REHEARSAL_LAYOUTS");  // a part of names; else those that take seconds each
+  const char* only = std::getenv("REHEARSAL_LAYOUTS");  // part of a name; unset: only those that take seconds
   std::string text = fmt::format(
       "\n| run | published | time | layouts | rank | found | faster | recomputing alike: rank | "
       "found | faster |\n|---|---|---|---|---|---|---|---|---|---|\n");
@@ -179,7 +181,7 @@ TEST_CASE("published layouts beside those that the search finds") {
   MESSAGE(text);
   REQUIRE(!gains.empty());
   std::sort(gains.begin(), gains.end());
-  // Who tuned them knew what they did: what the search finds beyond is small, or the model has left something out.
+  // The authors tuned their layouts: if the search finds much more, the model lacks something.
   CHECK(gains[gains.size() / 2] < 8);
   CHECK(gains.back() < 18);
 }

@@ -1,9 +1,9 @@
-// Every published run that the program can state, predicted from its own scenario and scored table by table: what
-// `rehearse validate --against` prints. Data: training_runs.csv and vtrain_single_node.csv, with the source of every
-// row. Which table saw a fit of a constant, and which only judges: models/README.md, section 7.
+// Every published run that a scenario can express, predicted and scored table by table: what `rehearse validate
+// --against` prints. Data: training_runs.csv and vtrain_single_node.csv, with the source of every row. Which tables
+// were used in a fit of a constant, and which only judge: models/README.md, section 7.
 //
-// Limits: per table what a constant-per-generation model of the same form reaches plus half a point. The tables with
-// larger limits are explained in sim/design/published-runs.md.
+// Limits: per table the error of a constant-per-generation model of the same form plus half a point. Larger limits are
+// explained in sim/design/published-runs.md.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -51,7 +51,7 @@ const published::Widths& their_widths() {
   return all;
 }
 
-// Mean error of a table, at most.
+// Limits of a table's mean error.
 const std::map<std::string, double> kLimits{
     {"megatron21_t1", .024},
     {"megatron21_t2", .043},
@@ -88,7 +88,7 @@ const std::map<std::string, double> kLimits{
     {"nemo2407_longseq", .032},
 };
 
-// Rows of the tables that have a test of their own, each predicted once in this program. Without memory.
+// Rows of the tables with a test of their own, each predicted once per process. Without memory.
 const std::vector<published::Prediction>& of_others(const std::string& table) {
   static std::map<std::string, std::vector<published::Prediction>> known;
   const auto found = known.find(table);
@@ -115,16 +115,16 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
     below_constant += s.mean < s.constant;
   }
   CHECK(judged == kLimits.size());
-  // A model that does not beat one rate per table has learned nothing from it. mtnlg's three rows have one rate.
+  // A model that does not beat one fitted rate per table has learned nothing from it. mtnlg's three rows have one rate.
   CHECK(below_constant >= judged - 1);
   const auto overall = published::overall(scores);
   CHECK(overall.rows > 1800);
   CHECK(overall.mean < overall.constant / 2.3);
-  // Without what each family gave.
+  // With constants fitted without the row's own family.
   CHECK(overall.forecast < .067);
   CHECK(overall.forecast > overall.mean / 2);
   CHECK(overall.fits_right > .97);
-  // Bands that other families make: 80 % of comparable runs, and more of what is like none of them.
+  // Bands from other families: 80 % of comparable runs, and wider bands for runs that resemble none of them.
   const auto coverage = published::coverage(all, their_widths());
   CHECK(coverage.inside > .8);
   CHECK(coverage.width < 1.2);

@@ -13,8 +13,8 @@ namespace rehearsal::fidelity {
 
 using Row = std::map<std::string, std::string>;
 
-// `file`: in that folder, or an absolute path. `free_end`: the last cell is a citation with commas that nobody asks
-// for, and may be missing; else a row has as many cells as there are columns.
+// `file`: in that folder, or an absolute path. `free_end`: the last cell is a citation with commas, which no caller
+// reads, and may be missing; otherwise a row has as many cells as there are columns.
 inline std::vector<Row> rows(const std::string& file, bool free_end = false) {
   std::ifstream in(std::filesystem::path(TEST_DATA "/fidelity") / file);
   const auto cells = [](const std::string& line) {

@@ -1,6 +1,5 @@
-// What torchtitan's runs say about recomputation by operator and asynchronous tensor parallelism. Nothing in either was
-// fitted: the first follows from the list of operators that torchtitan keeps, the second from cutting a GEMM into
-// pieces.
+// What torchtitan's runs show about recomputation by operator and asynchronous tensor parallelism. Neither was fitted:
+// the first follows from the list of operators that torchtitan saves, the second from splitting a GEMM into pieces.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,7 +24,7 @@ std::map<std::string, published::Prediction> titan() {
 }  // namespace
 
 TEST_CASE("peak memory of Llama 3 8B recomputed by operator") {
-  // Before the list was followed, with the attention core alone, these were 54 to 82 % too high.
+  // Before the list was modelled, with only the attention core saved, these were 54 to 82 % too high.
   const auto all = titan();
   double sum = 0;
   for (const char* id :
@@ -41,7 +40,7 @@ TEST_CASE("peak memory of Llama 3 8B recomputed by operator") {
 }
 
 TEST_CASE("what asynchronous tensor parallelism saves") {
-  // Pairs of runs that differ in nothing else. Row-wise float8 is left out: its kernels were slower than bf16.
+  // Pairs of runs that differ in one setting. Row-wise float8 is excluded: its kernels were slower than bf16.
   const auto all = titan();
   for (const auto& [plain, async] :
        {std::pair("titan_asynctp-001", "titan_asynctp-002"), std::pair("titan_asynctp-003", "titan_asynctp-004"),

@@ -1,4 +1,4 @@
-// Ends of random flows, ours against SimGrid's: two programs that share nothing but the idea.
+// End times of random flows, ours against SimGrid's: two independent implementations of one idea.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace {
 std::int64_t between(Random& random, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(high - low + 1)));
 }
-// About so many bytes, such that the flow alone lasts whole microseconds.
+// Sets about `about` bytes, such that the flow alone lasts whole microseconds.
 void set_bytes(const Network& network, Flow& flow, std::int64_t about) {
   const std::int64_t rate = rate_alone(network, flow) / kMega;
   flow.bytes = std::max<std::int64_t>(1, about / rate) * rate;
@@ -23,7 +23,8 @@ void set_bytes(const Network& network, Flow& flow, std::int64_t about) {
 std::int64_t rate_alone(const Network& network, const Flow& flow) {
   std::int64_t rate = flow.bound ? flow.bound : INT64_MAX;
   for (const std::uint32_t link : flow.route) {
-    // A link that occurs n times is full at an n-th of its rate; rounded down to whole MB/s, which is then a bound.
+    // A link that occurs n times in a route limits the flow to an n-th of its rate, rounded down to whole MB/s as a
+    // bound.
     const auto times = std::count(flow.route.begin(), flow.route.end(), link);
     rate = std::min(rate, network.links[link] / kMega / times * kMega);
   }
@@ -58,7 +59,7 @@ Network random_network(std::uint64_t seed, Platform platform, bool bounds, bool 
     if (weights)
       for (const std::uint32_t l : std::vector(f.route)) f.route.insert(f.route.end(), random.below(5), l);
     if (bounds && random.below(2)) f.bound = between(random, 100, 7000) * kMega;
-    // Also where it is none of the random bounds: so that the rate alone is whole, for both.
+    // Also when the rate is not one of the random bounds, so that both simulators have a whole rate.
     if (weights) f.bound = rate_alone(n, f);
     set_bytes(n, f, between(random, 1'000'000, 1'000'000'000));
     n.flows.push_back(f);
@@ -135,7 +136,7 @@ Ran run(const Network& network, fluid::Flows::Method method) {
     for (const std::uint32_t link : flow.route) uses.push_back({link, 1, 0});
     profiles.push_back(machine.profile({{{{Time(flow.bytes * kMega / rate * kMega), rate, uses}}, Time{}}}));
   }
-  // How many ends a flow waits for: in a chain one, in a ring those of both neighbours too.
+  // Ends that a flow waits for: one in a chain; in a ring also those of both neighbours.
   std::vector<std::uint8_t> waits(flows, network.ring ? 3 : 1);
   Ran ran;
   ran.ends.assign(flows, -1);

@@ -1,6 +1,6 @@
-// SimGrid with its fluid model bare: no factors, no cross traffic, no window that limits a flow (TCP-gamma 0 would not
-// switch it off). Links have no latency: SimGrid shares in inverse proportion to it. A flow's bound goes by its
-// mailbox, since `sendto` takes none; its weights are a link's occurrences in the route.
+// SimGrid's bare fluid model: no factors, no cross traffic, no window limit (TCP-gamma 0 would not disable it). Links
+// have no latency, because SimGrid shares in inverse proportion to it. A flow's bound is set through its mailbox, since
+// `sendto` takes none; its weights are repetitions of a link in the route.
 #include "flows/networks.hpp"
 
 #ifndef HAS_SIMGRID
@@ -83,7 +83,7 @@ class Simulated {
       });
   }
 
-  // Every route has two hosts of its own, so any flow may take any links.
+  // Every route gets two hosts of its own, so a flow can use any links.
   void add_pairs() {
     for (const Flow& flow : network_.flows) {
       auto& [a, b] = pairs_[flow.route];
@@ -145,7 +145,7 @@ double simulate(const Network& network, std::vector<double>& ends) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
-// All of a pipe's bytes; false where it ends before.
+// Transfers all bytes through a pipe; false if the pipe ends early.
 template <class Act>
 bool whole(std::vector<double>& values, Act act) {
   char* at = reinterpret_cast<char*>(values.data());
@@ -162,7 +162,7 @@ bool whole(std::vector<double>& values, Act act) {
 
 bool has_simgrid() { return true; }
 
-// In a process of its own: SimGrid has one engine for life.
+// In a separate process: SimGrid allows one engine per process.
 Ran run_simgrid(const Network& network) {
   std::vector<double> values(network.flows.size() + 1, -1);  // the last is the wall time
   int ends[2];

@@ -1,4 +1,4 @@
-// Whatever a file of expert loads holds, reading it ends with a question or with a UserError.
+// Any text as a file of expert loads gives a question or a UserError.
 #include "base/error.hpp"
 #include "memory_file.hpp"
 #include "scenario/balance_file.hpp"

@@ -1,4 +1,4 @@
-// A file in memory, for readers that want a path: all of the way from the bytes to the answer is covered.
+// A file in memory, for readers that need a path, so that the whole way from bytes to answer is covered.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>

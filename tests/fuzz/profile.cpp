@@ -1,5 +1,4 @@
-// Whatever a profile holds, reading it ends with a profile or with a UserError; one that was read, written and read
-// again is the same.
+// Any text as a profile gives a profile or a UserError; a profile that was read, written and read again is the same.
 #include "scenario/profile.hpp"
 #include "base/error.hpp"
 #include "memory_file.hpp"

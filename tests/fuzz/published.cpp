@@ -1,5 +1,5 @@
-// Whatever a table of published runs holds, reading it ends with runs or with a UserError, and each run has a scenario
-// or a reason why it has none, which is one of both and never a crash.
+// Any text as a table of published runs gives runs or a UserError, and each run has a scenario or a reason for having
+// none, never both, and never a crash.
 #include "base/error.hpp"
 #include "memory_file.hpp"
 #include "published/row_scenario.hpp"

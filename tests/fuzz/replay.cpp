@@ -1,6 +1,5 @@
-// Every input of the corpora through its fuzzer, without one: what has once been found stays found out, with any
-// compiler; and mutations of them, the same on every machine.   fuzz_replay NAME FOLDER [MUTATIONS of each, default
-// 200]
+// Every input of the corpora through its fuzzer, without libFuzzer: bugs found once stay found, with any compiler; also
+// mutations of the inputs, the same on every machine.   fuzz_replay NAME FOLDER [MUTATIONS of each, default 200]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -35,8 +34,7 @@ std::string bytes_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What libFuzzer does without looking at coverage: bytes wrong, gone, doubled, from elsewhere, and numbers at their
-// ends.
+// libFuzzer's mutations without coverage: wrong, missing, doubled and foreign bytes, and numbers at their limits.
 std::string mutated(std::string bytes, const std::vector<std::string>& corpus, std::mt19937_64& random) {
   static const std::string kPieces[] = {
       "0", "-1", "9223372036854775807", "1e400", "\xff", std::string(1, '\0'), "{", "[", "\"", ",", "\n", "null"};
@@ -83,7 +81,7 @@ int main(int argc, char** argv) {
   const unsigned long mutations = argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 200;
   std::size_t inputs = 0;
   const auto run = [&](const std::string& bytes) {
-    // Where it can be found when this program does not come back.
+    // So that the input can be found if this program does not return.
     std::ofstream(std::string("last_") + argv[1], std::ios::binary) << bytes;
     fuzzer->run(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), ++inputs;
   };

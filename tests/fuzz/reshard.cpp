@@ -1,4 +1,4 @@
-// Whatever a file of a resharding holds, reading it ends with a question or with a UserError.
+// Any text as a resharding file gives a question or a UserError.
 #include "base/error.hpp"
 #include "memory_file.hpp"
 #include "scenario/reshard_file.hpp"

@@ -1,5 +1,4 @@
-// Whatever arrives as the results of a rank, reading it ends with results or with a MachineError; what was read is
-// written as it came.
+// Any bytes as the results of a rank give results or a MachineError; results that were read are written unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,4 @@
-// Whatever a scenario file holds, reading it ends with a scenario or with a UserError: no crash, no hang, no other
-// exception.
+// Any text as a scenario file gives a scenario or a UserError: no crash, no hang, no other exception.
 #include "scenario/scenario.hpp"
 #include "base/error.hpp"
 #include "memory_file.hpp"

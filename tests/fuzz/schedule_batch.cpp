@@ -1,5 +1,5 @@
-// Whatever stands in a line of `schedule --batch`, the command answers it: an order, or why there is none. Cases that
-// are only large are passed over, since they are allowed to take their time.
+// Any line of `schedule --batch` is answered with an order, or the reason why there is none. Cases that are merely
+// large are skipped, because they may take long.
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"

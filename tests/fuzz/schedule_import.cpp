@@ -1,5 +1,5 @@
-// Whatever a file of a schedule holds, reading it ends with a legal order or with a UserError; an order that was read,
-// written and read again is the same order.
+// Any text as a schedule file gives a legal order or a UserError; an order that was read, written and read again is the
+// same order.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

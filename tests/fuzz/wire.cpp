@@ -1,5 +1,5 @@
-// Whatever arrives at a connection of the store, it ends with messages and then with a reason: no crash, no message
-// above the limit, and nobody is taken for a rank who has not been told the secret.
+// Any input to a connection of the store gives messages and then a reason for its end: no crash, no message above the
+// limit, and no client counts as a rank without knowing the secret.
 #include <sys/socket.h>
 #include <unistd.h>
 

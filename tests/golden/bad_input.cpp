@@ -1,6 +1,6 @@
-// Wrong input at the level of the program: `check` and `run` say everything that is wrong, end with status 2 and write
-// nothing. Small slips stand in tests/golden/bad_input/, with every complaint they must cause in expected.txt; input
-// that is large or no text is made here.
+// Wrong input through the command line: `check` and `run` report every error, exit with status 2 and write nothing.
+// Small errors are in tests/golden/bad_input/, with every expected complaint in expected.txt; large input and binary
+// input are generated here.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ struct Run {
   std::string out, err;
 };
 
-// Runs the program in an empty folder; a program that hangs is killed and shows as status 137.
+// Runs the program in an empty folder; a program that hangs is killed and reported as status 137.
 Run rehearse(const std::string& arguments) {
   const Inputs scratch;
   const auto work = scratch.folder / "work";
@@ -137,7 +137,7 @@ TEST_CASE("files that are no text, too large, too deep, or not there") {
       CHECK(run.out.empty());
       CHECK(run.err.find(path.string() + (complaint.starts_with(":") ? complaint : "")) != std::string::npos);
       CHECK(run.err.find(complaint) != std::string::npos);
-      CHECK(run.err.size() < 20'000);  // what a user wrote is never poured back whole
+      CHECK(run.err.size() < 20'000);  // the user's input is never echoed as a whole
     }
   }
 }
@@ -184,7 +184,7 @@ TEST_CASE("an output that cannot be written is refused before any work, and leav
   fs::permissions(scratch.folder / "sealed", fs::perms::owner_read | fs::perms::owner_exec);
   std::vector<std::string> outputs = {"/nowhere/result.json", scratch.folder.string(), "/proc/result.json"};
   if (::geteuid() != 0)
-    outputs.push_back((scratch.folder / "sealed" / "result.json").string());  // root may write there
+    outputs.push_back((scratch.folder / "sealed" / "result.json").string());  // root may write there anyway
   for (const auto& output : outputs)
     for (const std::string command : {"check", "run"}) {
       const auto run = rehearse(fmt::format("{} '{}' --output '{}'", command, good, output));

@@ -1,7 +1,6 @@
-// Same input, same answer: the numbers of every answer in answers.txt, so that a change reads as a diff of what changed
-// and by how much; SHA-256 of what is too long to read (timelines, traces, orders) in determinism.txt. One table for
-// every build, so unoptimised, optimised and sanitized programs are held equal to the last digit. When answers were
-// meant to change:
+// Same input, same answer: the numbers of every answer are in answers.txt, so that a diff shows what changed and by how
+// much; determinism.txt has the SHA-256 of longer output (timelines, traces, orders). One table for all builds, so
+// unoptimised, optimised and sanitized programs must agree to the last digit. After an intended change of answers:
 //   REHEARSAL_BLESS=1 tools/test -R golden_determinism
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -50,7 +49,7 @@ std::string rehearse(const std::string& arguments, const fs::path& folder = PROJ
   return run.out;
 }
 
-// The version is all that may differ between programs that give the same answer; it stands at the top of an output.
+// Programs that give the same answer may differ only in the version, at the top of an output.
 std::string digest(std::string text) {
   static const std::string version = [] {
     const auto line = rehearse("--version");  // "rehearse 1.2.3"
@@ -61,16 +60,16 @@ std::string digest(std::string text) {
   return rehearsal::sha256(text);
 }
 
-// question -> what is pinned of its answer: lines of numbers, or a SHA-256.
+// question -> the pinned part of its answer: lines of numbers, or a SHA-256.
 using Table = std::map<std::string, std::string>;
 struct Tables {
   Table numbers, hashes;
 };
 
-// "name  value" as JSON spells it, all digits. A list: how many, and the sum of numbers.
+// "name  value" with all digits, as in JSON. For a list: its length, and the sum of its numbers.
 void line(std::string& text, const std::string& name, const Json& value) {
   std::string shown;
-  if (value.is_array() && !value.empty() && value[0].is_array()) return;  // a whole placement: its hash must do
+  if (value.is_array() && !value.empty() && value[0].is_array()) return;  // a whole placement: only its hash is pinned
   if (value.is_object()) {
     for (const auto& [key, part] : value.items())
       if (part != 0 && !part.is_null()) shown += fmt::format("{}{} {}", shown.empty() ? "" : ", ", key, part.dump());
@@ -96,7 +95,7 @@ Json each(const Json& list, const char* key, const char* part = nullptr) {
   return values;
 }
 
-// What a person would look at first, and sums over what is too long. Words (assumptions, warnings) are only counted.
+// The most important numbers, and sums of long lists. Texts (assumptions, warnings) are only counted.
 std::string numbers(const Json& answer) {
   std::string text;
   for (const auto& [key, value] : answer.items()) {
@@ -137,7 +136,7 @@ void run(Tables& tables, const std::string& question) {
   const auto timeline = scratch.folder / "timeline.json", trace = scratch.folder / "trace.json";
   const auto json =
       rehearse(question + " --format json --timeline '" + timeline.string() + "' --trace '" + trace.string() + "'");
-  CHECK(json.find(PROJECT_ROOT) == std::string::npos);  // where the house stands is not part of an answer
+  CHECK(json.find(PROJECT_ROOT) == std::string::npos);  // answers must not contain the path of the checkout
   tables.numbers[question] = numbers(Json::parse(json));
   tables.hashes[question + " --timeline"] = digest(read(timeline));
   tables.hashes[question + " --trace"] = digest(read(trace));
@@ -157,7 +156,7 @@ Tables current() {
     if (file.find("/balance/") != std::string::npos)
       for (const char* method : {"best", "eplb"}) plan(tables, fmt::format("balance {} --set method={}", file, method));
     else if (file.find("/jobs/") != std::string::npos)
-      continue;  // no timeline of several
+      continue;  // several timelines: none is written
     else if (file.find("/reshard/") == std::string::npos)
       run(tables, "run " + file);
     else
@@ -180,7 +179,7 @@ Tables current() {
   return tables;
 }
 
-// A question at the start of a line; what is pinned of its answer in the lines below it, which are indented.
+// A question starts at the beginning of a line; the pinned answer follows in indented lines.
 Table read_table(const fs::path& path) {
   Table table;
   std::string* answer = nullptr;
@@ -195,7 +194,7 @@ Table read_table(const fs::path& path) {
   return table;
 }
 
-// A hash is one indented line like any other answer.
+// A hash is one indented line, like any other answer.
 Table indented(const Table& hashes) {
   Table lines;
   for (const auto& [question, sha] : hashes) lines[question] = "  " + sha + "\n";
@@ -224,8 +223,7 @@ void compare(const Table& now, const Table& table) {
   }
 }
 
-// One question in three spellings: as people write it, with its keys in another order and defaults written out, as
-// JSON.
+// One question in three forms: as people write it; with reordered keys and explicit defaults; as JSON.
 const char* const kPlain = R"(# a comment
 version: 1
 name: spelling
@@ -298,7 +296,7 @@ TEST_CASE("a scenario's spelling changes neither its digest nor a byte of the an
   const auto plain = answer(kPlain);
   CHECK(answer(kShuffled) == plain);
   CHECK(answer(kJson) == plain);
-  // Another question has another digest.
+  // A different question has a different digest.
   const auto sha = [](const std::string& json) { return nlohmann::json::parse(json)["scenario"]["digest"]; };
   CHECK(sha(answer(kPlain, " --set batch.micro=2")) != sha(plain));
 }

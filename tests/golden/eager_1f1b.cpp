@@ -1,5 +1,5 @@
-// 1F1B and eager 1F1B as their authors' classes order them, and as another simulator times them, with transfers that
-// overlap and that block.
+// 1F1B and eager 1F1B: our orders against the authors' classes, and our times against another simulator, with
+// overlapped and with blocking transfers.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -65,7 +65,7 @@ TEST_CASE("iteration times with overlapped and with blocking transfers") {
     const auto time = [&](std::size_t cell) { return Time(std::int64_t(std::stod(row[cell]) * kUnit)); };
     auto problem = uniform_problem(p, m, 1, time(2), time(3), Time(0), time(4));
     const bool blocking = row[5] == "blocking";
-    // A link each way between neighbours: of a stage's two, one goes up and one down.
+    // One link each way between neighbours: a stage uses one of its two upwards and one downwards.
     for (std::uint32_t hop = 0; hop + 1 < p && !blocking; ++hop)
       problem.held.push_back(time(4)), problem.wire.push_back(hop % 2);
     CAPTURE(p);

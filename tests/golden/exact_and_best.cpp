@@ -74,7 +74,7 @@ TEST_CASE("best stays within 0.5 % of the optima on average, 2 % at most, and ne
   CHECK(worst <= 0.02);
 }
 
-// The heuristic loses up to half of the time below the memory of 1F1B, because it never comes back to a choice.
+// Below the memory of 1F1B the heuristic loses up to half of the time, because it never revises a choice.
 TEST_CASE("best beats zb-auto by a fifth and more where memory is below that of 1F1B") {
   for (const auto& [activations, least_gain] : {std::pair{4.0, 0.5}, std::pair{6.0, 0.4}}) {
     Problem problem = uniform_problem(8, 16, 1, Time(20), Time(21), Time(13), Time(2));

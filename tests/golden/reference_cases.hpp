@@ -1,5 +1,5 @@
-// Reads the reference cases of tests/golden/schedules/*.jsonl (fields: README.md there) and compares a schedule of the
-// house with one: cost, makespan, busy, in flight, memory, bubble rate and the digest of the order.
+// Reads the reference cases of tests/golden/schedules/*.jsonl (fields: README.md there) and compares one of our
+// schedules with a case: cost, makespan, busy, in flight, memory, bubble rate and the digest of the order.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ namespace rehearsal::schedule::reference {
 
 using nlohmann::json;
 
-// Times, sizes, memory and `group`. What else a generator needs is the caller's to add.
+// Times, sizes, memory and `group`. The caller adds other inputs of a generator.
 inline Problem problem_of(const json& row) {
   const auto time = [&](const char* key) { return Time(row.at(key).get<std::int64_t>()); };
   Problem problem = uniform_problem(row.at("p"), row.at("m"), row.at("v"), time("F"), time("B"), time("W"), time("C"));
@@ -54,7 +54,7 @@ inline void compare(const Schedule& unplanned, const Problem& problem, const jso
   CHECK_NOTHROW(check_zero_buffer(schedule, problem));
 }
 
-// Calls each(row) for every case of a file. The count guards against a file that is short.
+// Calls each(row) for every case of a file. The count detects a truncated file.
 template <class Each>
 void each_case(const std::string& name, std::size_t expected, const Each& each) {
   std::ifstream file(std::string(TEST_DATA) + "/golden/schedules/" + name);

@@ -1,4 +1,4 @@
-// Resharding against the original's own solvers and against proven optima (tests/golden/resharding/README.md).
+// Resharding against the original solvers and against proven optima (tests/golden/resharding/README.md).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<json> rows_of(const std::string& file, std::size_t expected) {
   REQUIRE(in.good());
   std::vector<json> rows;
   for (std::string line; std::getline(in, line);) rows.push_back(json::parse(line));
-  CHECK(rows.size() == expected);  // guards against a file that is short
+  CHECK(rows.size() == expected);  // detects a truncated file
   return rows;
 }
 
@@ -37,7 +37,7 @@ Resharding resharding_of(const json& row) {
           row.at("tensor_shape").get<std::vector<std::int64_t>>()};
 }
 
-// Tasks as the files give them, with NIC ids of their own.
+// Tasks as given in the files, with NIC ids assigned here.
 std::vector<Transfer> given(const json& works, const char* senders, const char* receivers, const char* duration) {
   std::vector<Transfer> list;
   for (const auto& work : works) {
@@ -51,8 +51,8 @@ std::vector<Transfer> given(const json& works, const char* senders, const char* 
   return list;
 }
 
-// Independent of the planners and of their own check: every task once, whole, by a NIC that has it; on each side of
-// each NIC one thing at a time.
+// Validity check that is independent of the planners and their own check: every task once, whole, from a NIC that has
+// it; each side of a NIC does one thing at a time.
 void check_valid(const std::vector<Transfer>& transfers, const Numbered& numbered, const Plan& plan) {
   std::map<std::uint32_t, int> sent;
   std::map<std::uint32_t, std::vector<std::pair<std::int64_t, std::int64_t>>> sending, receiving;
@@ -94,7 +94,7 @@ Ids senders_of(const std::vector<Transfer>& transfers, const Plan& plan) {
   return ids;
 }
 
-// What every file tells of an instance.
+// Checks that apply to every file's instances.
 void compare(const std::vector<Transfer>& list, const json& results) {
   const auto& best_known = results.at("best_known");
   REQUIRE(best_known.at("proved_optimal") == true);
@@ -103,7 +103,7 @@ void compare(const std::vector<Transfer>& list, const json& results) {
   CHECK(b.receiver == results.at("lower_bounds").at("receiver"));
   CHECK(b.sender == results.at("lower_bounds").at("sender"));
   CHECK(b.task == results.at("lower_bounds").at("task"));
-  if (list.size() < 64) CHECK(b.clique == results.at("lower_bounds").at("clique"));  // the source left it out there
+  if (list.size() < 64) CHECK(b.clique == results.at("lower_bounds").at("clique"));  // else the source omits it
   CHECK(b.pigeonhole == results.at("lower_bounds").at("pigeonhole"));
 
   CHECK(plan_of(list, "naive").makespan == results.at("naive").at("makespan"));

@@ -1,4 +1,4 @@
-// Orders as CSV of torch.distributed.pipelining: its SEND and RECV cells, and the way out and back in.
+// Orders as CSV of torch.distributed.pipelining: its SEND and RECV cells, export and import.
 #include <doctest/doctest.h>
 
 #include <unistd.h>
@@ -55,7 +55,7 @@ TEST_CASE("SEND and RECV cells equal those of torch.distributed.pipelining") {
     std::string expected;
     for (const std::string rank : row.at("ranks")) expected += rank + "\n";
 
-    // Read back, the messages are dropped; written again, they are the same.
+    // Import drops the messages; export writes the same ones again.
     const Imported imported = import_csv(expected, "comms.csv", "comms");
     CHECK(imported.warnings.size() == 1);
     CHECK(csv(imported.schedule, like(imported), true) == expected);
@@ -115,7 +115,7 @@ std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A folder of its own for the files of one test, removed with it.
+// A folder for the files of one test, removed at its end.
 struct Folder {
   std::filesystem::path path;
   Folder() {
@@ -162,7 +162,7 @@ TEST_CASE("a scenario takes its order from a file beside it, and runs like the s
   };
   CHECK(time("{file: mine.csv}") == time("zb-h1"));
   CHECK(scenario("{file: mine.csv}").schedule.name == "mine");
-  // What the order says counts, not how it is written; and which order it is counts.
+  // The digest depends on the order itself, not on how the file is formatted.
   const auto order = [&](const std::string& file) { return scenario("{file: " + file + "}").schedule.imported_sha256; };
   CHECK(order("mine.csv") == order("spaced.csv"));
   folder.write("mine.csv", csv(registry().at("1f1b"), problem, false));

@@ -1,4 +1,4 @@
-// Orders, costs and peaks equal to those of the peers' own generators (tests/golden/schedules/README.md).
+// Orders, costs and peaks equal to those of the original generators (tests/golden/schedules/README.md).
 #include "reference_cases.hpp"
 
 using namespace rehearsal;
@@ -7,7 +7,7 @@ using nlohmann::json;
 
 namespace {
 
-// The house's name of a peer's generator.
+// Our name for an original generator.
 std::string house_name(const std::string& generator) {
   if (generator == "zb_h1") return "zb-h1";
   if (generator == "gpipe" || generator == "alpa_gpipe") return "gpipe";

@@ -1,5 +1,5 @@
-// Schedules with overlapped pairs, two directions or pieces of sequences, as their own projects run them, and the table
-// that DualPipe's README compares them by (tests/golden/schedules/README.md).
+// Schedules with overlapped pairs, two directions or pieces of sequences, as their own projects run them, and the
+// comparison table in DualPipe's README (tests/golden/schedules/README.md).
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -28,7 +28,7 @@ TEST_CASE("dualpipe and dualpipev as deepseek-ai/DualPipe steps through them") {
 }
 
 // `F0.3`: forward of direction (dualpipe) or chunk (dualpipev) 0, micro-batch 3; `F0.3|B1.1`: an overlapped pair; a
-// batch of messages in brackets is no part of an order.
+// batch of messages in brackets is not part of an order.
 TEST_CASE("dualpipe and dualpipev between the batches of messages of deepseek-ai/DualPipe") {
   reference::each_case("dualpipe_events.jsonl", 10, [&](const json& row) {
     CAPTURE(row.at("id").get<std::string>());
@@ -58,8 +58,8 @@ TEST_CASE("dualpipe and dualpipev between the batches of messages of deepseek-ai
   });
 }
 
-// Tokens: D down, U up; the number counts pipeline instances, two to a unit of p micro-batches; f forward, b backward,
-// s the gradient reduction of an instance, which is no part of an order.
+// Tokens: D down, U up; the number counts pipeline instances, two per unit of p micro-batches; f forward, b backward, s
+// the gradient reduction of an instance, which is not part of an order.
 TEST_CASE("chimera in the order of Shigangli/Chimera") {
   const Schedule& schedule = registry().at("chimera");
   reference::each_case("chimera.jsonl", 4, [&](const json& row) {
@@ -71,7 +71,7 @@ TEST_CASE("chimera in the order of Shigangli/Chimera") {
       std::vector<std::string> expected;
       for (const std::string& token : words(row.at("ranks").at(rank)))
         if (token != "." && token.back() != 's') expected.push_back(token);
-      std::map<std::string, std::uint32_t> seen;  // how often a token has come: micro-batches are not in the traces
+      std::map<std::string, std::uint32_t> seen;  // occurrences of a token: the traces do not contain micro-batches
       std::vector<std::string> tokens;
       for (Order order = schedule.order(problem, rank); order.next();) {
         const Action action = order.value();
@@ -82,7 +82,7 @@ TEST_CASE("chimera in the order of Shigangli/Chimera") {
       }
       CHECK(tokens == expected);
     }
-    // Slots of equal length: whatever the planner leaves idle between the first and the last action of a rank.
+    // Slots of equal length: the planner's idle slots are those between the first and the last action of a rank.
     std::size_t longest = 0;
     for (std::uint32_t rank = 0; rank < p; ++rank) {
       const auto slots = words(row.at("ranks").at(rank));
@@ -92,7 +92,7 @@ TEST_CASE("chimera in the order of Shigangli/Chimera") {
         if (slots[n].back() == 's') ++syncs;
         if (slots[n].back() == 'b') last = n, syncs_before = syncs;
       }
-      // The planner fills a slot that waits with a reduction; none makes the pipeline longer.
+      // The planner puts a reduction into a waiting slot; none makes the pipeline longer.
       CHECK(syncs_before <= 1);
       longest = std::max(longest, last - first + 1);
     }
@@ -108,7 +108,7 @@ TEST_CASE("seq1f1b in the order of its authors' generator") {
     problem.pieces = row.at("splits").get<std::uint32_t>();
     const std::vector<std::string> rows = order_text(schedule, problem);
     for (std::uint32_t rank = 0; rank < problem.ranks; ++rank) {
-      std::string expected;  // theirs is F0.1, the house's 3F0.1 with the stage in front
+      std::string expected;  // theirs is F0.1, ours 3F0.1 with the stage in front
       for (const std::string& token : words(row.at("ranks").at(rank)))
         expected += (expected.empty() ? "" : ",") + std::to_string(rank) + token;
       CHECK(rows[rank] == expected);
@@ -120,7 +120,7 @@ TEST_CASE("seq1f1b in the order of its authors' generator") {
 
 namespace {
 
-// The longest that a rank is idle between its first and its last action.
+// The longest idle time of a rank between its first and its last action.
 Time longest_idle(const Schedule& schedule, const Problem& problem) {
   std::vector<Time> first(problem.ranks, Time(-1)), last(problem.ranks);
   ReplayOptions options;
@@ -150,8 +150,8 @@ struct Row {
 //   ZB1P       (PP-1)(F+B-2W)          1x   PP
 //   DualPipe   (PP/2-1)(F&B+B-3W)      2x   PP+1
 //   DualPipeV  (PP/2-1)(F&B+B-3W)      2x   PP+1   on PP/2 ranks
-// Replayed with free transfers. The formulas of the last two want forwards as long as input gradients, W no longer, and
-// F&B = F + B.
+// Replayed with free transfers. The formulas of the last two assume forwards as long as input gradients, W not longer,
+// and F&B = F + B.
 TEST_CASE("the comparison table of DualPipe's README comes out of the runs") {
   for (const std::int64_t pp : {4, 8, 16})
     for (const std::int64_t w : {6, 8, 10}) {
@@ -175,8 +175,8 @@ TEST_CASE("the comparison table of DualPipe's README comes out of the runs") {
     }
 }
 
-// What the table leaves out: a pair that saves time over its halves saves it in the bubble too, (PP/2-2) times more
-// than the formula says; with four stages the two agree.
+// The table omits: a pair that is shorter than its halves shortens the bubble too, (PP/2-2) times more than the formula
+// says; with four stages the two agree.
 TEST_CASE("the bubble of overlapped pairs, beside the formula") {
   for (const std::int64_t pp : {4, 8, 16})
     for (const char* name : {"dualpipe", "dualpipev"}) {

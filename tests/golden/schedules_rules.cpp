@@ -1,5 +1,5 @@
 // Schedules of one chunk and of several chunks in a loop: orders, costs and peaks equal to those of their papers and of
-// the peers' own generators (tests/golden/schedules/README.md).
+// the original generators (tests/golden/schedules/README.md).
 #include "reference_cases.hpp"
 
 using namespace rehearsal;

@@ -1,4 +1,4 @@
-// The automatic schedules find the same orders as the peers' own schedulers (tests/golden/schedules/README.md).
+// The automatic schedules find the same orders as the original schedulers (tests/golden/schedules/README.md).
 #include "reference_cases.hpp"
 #include "report/schedule_report.hpp"
 #include "schedule/zb_heuristic.hpp"
@@ -10,7 +10,7 @@ using namespace rehearsal::schedule::reference;
 
 namespace {
 
-// A case whose times and memory may differ from stage to stage.
+// A case with times and memory per stage.
 Problem problem_by_stage(const json& row) {
   const std::uint32_t p = row.at("p");
   Problem problem =
@@ -56,7 +56,7 @@ TEST_CASE("zb-v as found by the peer's scheduler, setting by setting") {
     std::vector<std::int64_t> bubbles;
     for (const Time bubble : found.bubbles) bubbles.push_back(bubble.count());
     CHECK(bubbles == row.at("combos_max_bubble").get<std::vector<std::int64_t>>());
-    // The peer's own estimate of the cost: no rank works longer than it must, so the largest bubble decides.
+    // The original's own estimate of the cost: no rank does more than its work, so the largest bubble decides.
     const Time work = 2 * std::int64_t(problem.microbatches) *
                       (problem.forward[0] + problem.input_gradient[0] + problem.weight_gradient[0]);
     CHECK((work + found.bubbles[found.best]).count() == row.at("peer_cost_estimate").get<std::int64_t>());
@@ -70,7 +70,7 @@ TEST_CASE("zb-v as found by the peer's scheduler, setting by setting") {
   });
 }
 
-// Among the cases are 12 with the paper's profiled times (Table 9).
+// The cases include 12 with the paper's profiled times (Table 9).
 TEST_CASE("zb-1p and zb-2p are zb-auto with limits of p and 2p activations") {
   std::size_t seen = 0;
   each_case("zb_heuristic.jsonl", 177, [&](json row) {

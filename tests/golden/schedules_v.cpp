@@ -1,4 +1,4 @@
-// Schedules of two chunks per rank in a V: orders, costs and peaks equal to those of the peers' own generators
+// Schedules of two chunks per rank in a V: orders, costs and peaks equal to those of the original generators
 // (tests/golden/schedules/README.md).
 #include "reference_cases.hpp"
 
@@ -14,8 +14,8 @@ TEST_CASE("zb-v-hand as in torch.distributed.pipelining; 1f1b-v, v-min and v-hal
   });
 }
 
-// The peer fails where no building block fits into the limit (3 chunks on 2 ranks): there we run one micro-batch at a
-// time.
+// The original fails when no building block fits into the limit (3 chunks on 2 ranks): there our schedule runs one
+// micro-batch at a time.
 TEST_CASE("v-adaptive as sail-sg's search, and within the limit where that finds nothing") {
   std::size_t alike = 0;
   reference::each_case("v_adaptive.jsonl", 6, [&](const json& row) {

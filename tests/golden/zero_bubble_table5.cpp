@@ -1,5 +1,5 @@
-// The 72 bubble rates of Table 5 of Zero Bubble Pipeline Parallelism (arXiv 2401.10241) from the times of its Table 9,
-// to the four digits that are printed: five columns from orders of the house, the interleaved one from its closed form.
+// The 72 bubble rates of Table 5 of Zero Bubble Pipeline Parallelism (arXiv 2401.10241), from the times of its Table 9,
+// to the four printed digits: five columns by replaying our orders, the interleaved one from its closed form.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -63,7 +63,7 @@ Problem problem_of(const Row& row) {
   return problem;
 }
 
-// Rates as the table prints them: ten-thousandths.
+// Rates as printed in the table: in ten-thousandths.
 long printed(double rate) { return std::lround(rate * 1e4); }
 
 }  // namespace
@@ -82,15 +82,15 @@ TEST_CASE("Table 5 from orders of the house") {
   }
 }
 
-// One chunk per layer, v = (layers + 2) / p: the first and the last rank have a layer less, in favour of embedding and
-// head. The column follows mS + (p-1)S/v + (2pv - p - 2)C. Megatron's order, replayed, pays every gap both ways,
-// 2(pv - 1)C: p C more.
+// One chunk per layer, v = (layers + 2) / p: the first and the last rank have one layer less, because of embedding and
+// head. The column follows mS + (p-1)S/v + (2pv - p - 2)C. Megatron's order, replayed, pays every gap both ways, 2(pv -
+// 1)C: that is p C more.
 TEST_CASE("the interleaved column of Table 5 from its closed form, the order of Megatron beside it") {
   for (const Row& row : table()) {
     const std::int64_t p = count(row, "p"), m = count(row, "m"), v = (count(row, "layers") + 2) / p;
     const std::int64_t f = microseconds(row, "F"), b = microseconds(row, "B"), w = microseconds(row, "W"),
                        c = microseconds(row, "comm"), s = f + b + w;
-    // A chunk takes 1/v of a stage: in units of 1/v microsecond all times are whole.
+    // A chunk takes 1/v of a stage: in units of 1/v microsecond all times are integers.
     const std::int64_t cost = v * m * s + (p - 1) * s + v * (2 * p * v - p - 2) * c;
     const auto rate = [&](std::int64_t of) { return double(of - v * m * s) / double(of); };
     CAPTURE(fmt::format("{} p={} m={}", row.at("model"), p, m));

@@ -1,5 +1,5 @@
-// The tables gpu/device.hpp and gpu/communicator.hpp, held by whatever stands behind them: a GPU with NCCL, or the
-// stand-in. What only hardware has (concurrency, its limits) is asked of hardware alone.
+// The interfaces gpu/device.hpp and gpu/communicator.hpp, tested on each implementation: a GPU with NCCL, or the
+// stand-in. Hardware properties (concurrency, limits) are tested on hardware only.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

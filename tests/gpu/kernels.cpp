@@ -1,4 +1,4 @@
-// Every kernel on the device, on the trials that the host build of the same source has to pass (tests/unit/kernels).
+// Every kernel on the device, with the trials that the host build of the same source must pass (tests/unit/kernels).
 #include <bit>
 #include <cstdio>
 #include <map>
@@ -33,7 +33,7 @@ class OnDevice {
           pointer = reinterpret_cast<T*>(blocks[i] + (at - pieces[i].data()));
           return;
         }
-      pointer = nullptr;  // nothing of the host may reach the device
+      pointer = nullptr;  // no host pointer may reach the device
     };
     Call call = given;
     for (void*& operand : call.operands) {
@@ -82,8 +82,8 @@ std::vector<Trial> chosen(std::vector<Trial> all) {
   return few;
 }
 
-// Device and host build of one source: the largest difference by kind, told and not judged. They add in the same order,
-// but a compiler may fuse a sum of products, and the functions of the two libraries differ in the last bit.
+// Device and host build of one source: the largest difference by kind, reported but not judged. Both add in the same
+// order, but a compiler may fuse products and sums, and the two math libraries differ in the last bit.
 class Differences {
  public:
   void add(const Trial& t, const Operands& device, const Operands& host) {

@@ -1,5 +1,5 @@
-// The GPU that the tests of this folder run on: a real one, or (compiled once more) a stand-in that shows that the
-// tests themselves are right.
+// The GPU for the tests of this folder: a real one, or (in a second build) a stand-in, which shows that the tests
+// themselves are correct.
 #pragma once
 #include <memory>
 #include <optional>
@@ -21,7 +21,7 @@ class Machine {
   gpu::Device& device() { return *device_; }
   gpu::Communicators& communicators() { return *communicators_; }
 
-  // Returns when the stream has come to the end of what is queued on it. Throws what the device throws.
+  // Returns when the stream has completed its queued work. Throws what the device throws.
   void finish(gpu::StreamId stream);
 
  private:

@@ -1,6 +1,6 @@
-// --quick: few trials. --limit=S: ends by SIGALRM after S seconds, so that nothing waits for ever. --illegal-access:
-// queues a kernel that writes where nothing is and returns 0 if MachineError tells of it; the GPU's context is of no
-// use to the process afterwards, hence a process of its own.
+// --quick: few trials. --limit=S: ends by SIGALRM after S seconds, so that a hang ends. --illegal-access: queues a
+// kernel that writes to an invalid address and returns 0 if MachineError reports it; that leaves the process without a
+// usable GPU context, hence a process of its own.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ int illegal_access() {
   } catch (const MachineError& error) {
     std::printf("%s\n", error.what());
     std::fflush(stdout);
-    _exit(0);  // destructors would ask a broken device
+    _exit(0);  // destructors would use a broken device
   }
   return 1;
 }

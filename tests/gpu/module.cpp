@@ -1,5 +1,5 @@
-// librehearsal_cuda.so on a machine where no GPU is to be seen: it loads, refuses what is not of its build, and the
-// program says what is missing and goes on.
+// librehearsal_cuda.so on a machine without a visible GPU: it loads, refuses another build, and the program reports
+// what is missing and continues.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Ranks that this program starts itself, and ranks of a job that a user starts by hand: they meet in the store, one of
-// them dies, fails, hangs or says too little. Nothing may be left of them, no process and no file.
+// Ranks started by this program, and ranks of a job that a user starts by hand: they meet in the store; one of them
+// dies, fails, hangs or reports too little. No process and no file may remain.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,23 +18,24 @@
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
-#include "launch/rank_process.hpp"
 #include "launch/launch.hpp"
 #include "launch/launcher.hpp"
+#include "launch/rank_process.hpp"
 
 namespace rehearsal {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kScratch = "REHEARSAL_TEST_SCRATCH";  // where ranks leave their process numbers
+constexpr const char* kScratch = "REHEARSAL_TEST_SCRATCH";  // where ranks write their process ids
 const Time kPatience = seconds(20);                         // on a loaded machine
 
 void pause_for(double s) { dispatch::sleep_until(dispatch::now() + seconds(s)); }
 
 // --- in a rank -----------------------------------------------------------------------------------------------------
 
-// What a backend does with its rank: meets the others, works, publishes. `what`: the case; it decides who misbehaves.
+// A backend's handling of its rank: meets the others, works, publishes. `what`: the case; it decides which rank
+// misbehaves.
 std::string work(const std::string& what, launch::RankProcess& job, dispatch::Progress& progress) {
   launch::Store& store = job.store();
   const bool culprit = store.rank() == 1;
@@ -49,7 +50,7 @@ std::string work(const std::string& what, launch::RankProcess& job, dispatch::Pr
   if (what == "silent" && culprit) _exit(0);
   progress.heads[1] = static_cast<std::uint32_t>(7 + store.rank());
   ++progress.moves;
-  // Waits for the culprit, as ranks do that poll between looks at their GPU.
+  // Waits for the failing rank, as ranks do that poll between looks at their GPU.
   while (what != "runs") {
     store.throw_if_failed();
     if (what == "long") ++progress.moves;
@@ -60,7 +61,7 @@ std::string work(const std::string& what, launch::RankProcess& job, dispatch::Pr
 }
 
 int rank_program(const std::string& what) {
-  dispatch::Progress progress;  // seen by the job to its end
+  dispatch::Progress progress;  // the job reads it until its end
   launch::RankProcess job(kPatience);
   std::ofstream(fs::path(std::getenv(kScratch)) / fmt::format("{}.pid", job.membership().rank)) << getpid();
   try {
@@ -89,7 +90,7 @@ std::vector<std::string> run(const std::string& what, std::size_t ranks) {
   return run_ranks(job);
 }
 
-// A whole command in a process of its own, for signals.
+// A whole command in a separate process, for signals.
 int parent_program(const std::string& what) {
   try {
     run(what, 2);
@@ -190,7 +191,7 @@ std::vector<int> by_hand(const std::string& what, std::size_t ranks, Settings se
   return statuses;
 }
 
-// A folder, and a port of this machine that the kernel holds free: with alternatives, as under torchrun's agent.
+// A folder, and a free port of this machine: with alternatives, as under torchrun's agent.
 std::vector<Settings> meeting_places(const Traces& traces) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in where{};
@@ -243,7 +244,7 @@ TEST_CASE("a forked rank that dies is named, with how and with what it said") {
     CHECK(contains(message, "it said:\nNCCL WARN something"));
     traces.check_nothing_is_left(3);
   }
-  const Traces traces;  // in good order, but with nothing to show
+  const Traces traces;  // these ranks succeed, but publish nothing
   const std::string message = failure("silent", 2);
   CHECK(message == fmt::format("rank 1 (pid {}) ended with status 0 and without a result", traces.read("1.pid")));
   traces.check_nothing_is_left(2);
@@ -256,7 +257,7 @@ TEST_CASE("an error of a forked rank is the error of the run; those who fail bec
     traces.check_nothing_is_left(4);
   }
   const Traces traces;
-  CHECK_THROWS_WITH_AS(run("user error", 2), "error: the scenario is wrong", UserError);  // all say the same, once
+  CHECK_THROWS_WITH_AS(run("user error", 2), "error: the scenario is wrong", UserError);  // reported once
   traces.check_nothing_is_left(2);
 }
 
@@ -288,7 +289,7 @@ TEST_CASE("a parent that is killed takes its forked ranks along") {
   for (const Time until = dispatch::now() + kPatience; traces.somebody_runs() && dispatch::now() < until;)
     pause_for(0.01);
   CHECK_FALSE(traces.somebody_runs());
-  // Its folder could not be removed by anybody: the next run does.
+  // No process was left to remove its folder: the next run does.
   CHECK_FALSE(fs::is_empty(traces.temporary()));
   CHECK(run("runs", 2).size() == 2);
   CHECK(fs::is_empty(traces.temporary()));

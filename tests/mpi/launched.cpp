@@ -1,5 +1,5 @@
-// The MPI backend from the outside: this program starts itself as ranks, which perform a chain of stages; one of them
-// dies, fails, hangs or holds another graph. Nothing may be left of them, no process and no file.
+// The MPI backend from outside: this program starts itself as ranks that perform a chain of stages; one of them dies,
+// fails, hangs or has another graph. No process and no file may remain.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kScratch = "REHEARSAL_TEST_SCRATCH";  // where ranks leave their process numbers
+constexpr const char* kScratch = "REHEARSAL_TEST_SCRATCH";  // where ranks write their process ids
 
 fs::path scratch() { return std::getenv(kScratch); }
 void leave(const std::string& name, const std::string& text) { std::ofstream(scratch() / name) << text; }
@@ -42,7 +42,7 @@ struct Answer {
   Chain subject;
 };
 
-// `what`: the case; in a rank it decides who misbehaves.
+// `what`: the case; in a rank it decides which rank misbehaves.
 Answer perform(const std::string& what, std::size_t ranks) {
   const std::size_t me = launch::is_rank() ? launch::membership(launch::Launchers::mpi).value().rank : ranks;
   Answer answer{{}, what == "other" && me == 1 ? chain(ranks, Bytes(2000)) : chain(ranks)};
@@ -89,7 +89,7 @@ int job_program(const std::string& what, std::size_t ranks) {
   }
 }
 
-// A whole command in a process of its own, for signals.
+// A whole command in a separate process, for signals.
 int parent_program(const std::string& what, std::size_t ranks) {
   try {
     perform(what, ranks);
@@ -198,7 +198,7 @@ TEST_CASE("a chain of 2 and of 4 ranks keeps its order, and collectives start to
         CHECK(start(reduce) >= shortest(ranks));
       }
     }
-    // Loose: other programs may take the cores for a while.
+    // Loose: other programs may use the cores for a while.
     CHECK(*std::min_element(timeline.iteration_end.begin(), timeline.iteration_end.end()) < 4 * shortest(ranks));
     traces.check_nothing_is_left(ranks);
   }
@@ -209,7 +209,7 @@ TEST_CASE("a rank with another graph is found before the first launch") {
   const std::string message = failure("other", 4);
   CAPTURE(message);
   CHECK(contains(message, "rank 1 would perform another task graph than rank 0"));
-  // Thrown inside the module, caught as what it is outside. The first rank to end takes the others along.
+  // Thrown inside the module, caught outside with its type. The first rank to end ends the others.
   std::string caught;
   for (const char* name : {"0.caught", "1.caught", "2.caught", "3.caught"}) caught += traces.read(name);
   CHECK(contains(caught, "rank 1 would perform another task graph"));

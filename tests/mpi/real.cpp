@@ -1,5 +1,5 @@
-// The same training by MPI ranks and by the threads of loopback: kernels, bytes and sums are real on both sides, and
-// neither knows of the other.
+// The same training by MPI ranks and by loopback threads: kernels, bytes and sums are real on both sides, and neither
+// knows of the other.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

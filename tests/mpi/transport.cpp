@@ -1,5 +1,5 @@
 // The transport over MPI with real bytes: this program starts itself as two and four ranks, which send, receive and
-// reduce what they can check. A rank that finds a mistake throws; the parent's test shows its words.
+// reduce data that they can check. A rank that finds a mistake throws; the parent's test shows its message.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -157,7 +157,7 @@ void check_collectives(MpiTransport& transport, EndpointId group, std::size_t in
         expect_equal(number((in_place ? all : out)[i * part + e]), float(i * 10 + e % 7), "all-gather", in_place,
                      i * part + e);
 
-    // Two buffers of bytes nobody adds up: block `to` of member i holds 5 i + to.
+    // Two buffers of bytes that are not reduced: block `to` of member i holds 5 i + to.
     for (std::size_t e = 0; e < whole; ++e) store(float(5 * index + e / part), all[e]);
     std::vector<T> blocks(whole);
     meet<T>(transport, group, CollectiveKind::all_to_all, all, blocks);
@@ -190,7 +190,7 @@ void transport_rank(mpi::Environment& environment, bool spin) {
   }
   check_gather(environment);
 
-  // All ranks share this machine's clock: the truth is 0, and the bound must hold it.
+  // All ranks share this machine's clock: the true offset is 0, and must be within the bound.
   const mpi::ClockOffset clock = mpi::measure_clock(MPI_COMM_WORLD);
   expect(clock.error >= Time{} && clock.error < seconds(0.1) && clock.offset <= clock.error &&
              -clock.offset <= clock.error,
@@ -239,7 +239,7 @@ TEST_CASE("the probe measures every size") {
     MESSAGE(fmt::format("{:>8} bytes: post {:8.2f} us, late take {:8.2f} us, latency {:8.2f} us", link.size.count(),
                         to_seconds(link.post) * 1e6, to_seconds(link.take) * 1e6, to_seconds(link.latency) * 1e6));
   }
-  // Four million bytes take longer than sixty-four, whatever the machine does meanwhile.
+  // Four megabytes take longer than 64 bytes, whatever else the machine does.
   CHECK(probe.links.back().latency > probe.links.front().latency);
   CHECK(probe.collectives.size() == 3 * probe.links.size());
   for (const auto& collective : probe.collectives) CHECK(collective.lasts > Time{});

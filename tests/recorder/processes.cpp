@@ -35,7 +35,7 @@ class Processes : public backend::Session {
 
   timeline::Timeline run(const backend::RunOptions& options) override {
     std::map<std::string, std::string> told;
-    // Whoever comes first makes the id: nobody waits in a single thread.
+    // The first rank makes the id: in a single thread none can wait for another.
     const gpu::Exchange exchange{[&](const std::string& key, const std::string& bytes) { told.emplace(key, bytes); },
                                  [&](const std::string& key) {
                                    if (!told.contains(key)) told[key] = world_.make_line();

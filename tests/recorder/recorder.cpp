@@ -16,7 +16,7 @@ namespace {
 constexpr std::byte kPoison{0xff};
 constexpr std::int64_t kGranule = 512;
 
-// How many of a kernel's operands are only read: the ones before the semicolon in the table of KernelKind.
+// Number of read-only operands of a kernel: those before the semicolon in the table of KernelKind.
 std::size_t only_read(KernelKind kind) {
   switch (kind) {
     case KernelKind::load_rows:
@@ -157,8 +157,8 @@ void RecordingDevice::wait(StreamId stream, EventId event) {
     ++world_.calls["wait"];
     return recording_->wait(stream, event, effect);
   }
-  // A graph could wait for what was recorded last before each of its replays; an iteration that repeats wants nothing
-  // of the kind.
+  // CUDA lets a graph wait, at each replay, for the last record of an outside event; an iteration that repeats has no
+  // use for that.
   if (records(stream)) world_.complain("a recording waits for an event from outside");
   call("wait", stream, effect);
 }
@@ -206,7 +206,7 @@ Address RecordingDevice::allocate(PoolId pool, Bytes size, StreamId stream) {
     queue(stream, {.name = "allocate", .run = [this, made, mine] {
                      if (made->allocated) world_.complain("a block is allocated twice");
                      made->allocated = true;
-                     // Others must know of it, as of a first writing.
+                     // Other streams must learn of it, as of a first write.
                      const Knowledge& known = world_.streams_[mine].known;
                      const std::uint64_t now = (mine < known.size() ? known[mine] : 0) + 1;
                      made->past = {{0, made->bytes.size(), mine, now, true, "allocate"}};
@@ -295,8 +295,7 @@ void RecordingDevice::fill(Address to, std::byte value, Bytes size, StreamId str
 void RecordingDevice::load(const kernels::Call& call, StreamId) { loaded_.emplace(call.kernel.kind, call.kernel.dims); }
 
 void RecordingDevice::perform(const kernels::Call& given, StreamId stream) {
-  // What is not loaded is loaded now, and loading may wait for what is under way: for a message whose sender waits for
-  // us.
+  // An unloaded kernel is loaded now, and loading may wait for pending work: for a message whose sender waits for us.
   if (loaded_.emplace(given.kernel.kind, given.kernel.dims).second && world_.launched_[index_] > 0)
     world_.complain(
         fmt::format("'{}' is launched first after communicators were used", rehearsal::name(given.kernel.kind)));

@@ -1,18 +1,18 @@
-// A GPU and NCCL for tests: what is queued on them is kept, executed on the host in an order that the streams allow,
-// and held against the rules. It stands behind our own tables (gpu/device.hpp, gpu/communicator.hpp); no symbol of CUDA
-// or NCCL is faked.
+// A GPU and NCCL for tests: queued work is kept, executed on the host in an order that the streams allow, and checked
+// against the rules. It implements our own interfaces (gpu/device.hpp, gpu/communicator.hpp); no symbol of CUDA or NCCL
+// is faked.
 //
-// Streams run in a random order, as far apart as events let them, so that a missing wait shows: as wrong numbers, and
-// because every access to memory is checked. An access must come after (in the order that streams, events and messages
-// give, by vector clocks) every write it depends on and every access that it destroys; nobody may touch memory before
-// its allocation or after its release; fresh and freed memory reads as NaN. Communicators hold nothing back: a message
-// moves when both sides have come to it. Broken rules are collected as sentences; tests want none.
+// Streams run in a random order, as far apart as events permit, so that a missing wait shows: as wrong numbers, and
+// because every access to memory is checked. By the order of streams, events and messages (vector clocks) an access
+// must come after every write that it depends on and every access whose data it overwrites; memory must not be accessed
+// before its allocation or after its release; fresh and freed memory reads as NaN. Communicators buffer nothing: a
+// message moves when both sides have reached it. Broken rules are collected as sentences; tests expect none.
 //
-// A recording keeps to the rules of recording.hpp. Its replays run as graphs do: after what came before on the stream
-// of the replay and after earlier replays of it, and beside everything else, the streams that were recorded included.
-// Its memory is none of a pool's.
+// A recording obeys the rules of recording.hpp. A replay runs as a graph does: after earlier work on its stream and
+// after earlier replays of the recording, concurrently with everything else, including the recorded streams. Its memory
+// belongs to no pool.
 //
-// Time is logical: an operation takes a nanosecond, spin() what it was told, a message or a collective nothing.
+// Time is logical: an operation takes a nanosecond, spin() its argument, a message or a collective nothing.
 #pragma once
 #include <deque>
 #include <functional>
@@ -38,7 +38,7 @@ using gpu::StreamId;
 
 class RecordingDevice;
 
-// All devices and communicators that can meet. Outlives them.
+// All devices and communicators that can meet. Must outlive them.
 class World {
  public:
   struct Manner {
@@ -47,20 +47,20 @@ class World {
     bool launch_order = false;
     int multiprocessors = 132;
     std::size_t connections = SIZE_MAX;
-    Time launch = {};  // from the call of a replay to the first work of it
-    // Mistakes. This call, counted over all, has no effect, as if it had never been called:
+    Time launch = {};  // from the call of a replay to its first work
+    // Injected mistakes. The call with this number, counted over all calls, has no effect:
     std::uint64_t forgets_wait = 0, forgets_free = 0;
-    std::uint64_t late_free = 0;                             // this one comes last in its recording
-    std::function<void(const kernels::Call&)> perform = {};  // on the host; nothing: kernels only touch their operands
+    std::uint64_t late_free = 0;                             // this free comes last in its recording
+    std::function<void(const kernels::Call&)> perform = {};  // on the host; null: kernels only access their operands
   };
   explicit World(Manner manner);
 
-  // Executes everything that can be; false when nothing could.
+  // Executes everything that can be executed; false when nothing could.
   bool progress();
   const std::vector<std::string>& broken() const { return broken_; }
-  // Blocks that are allocated now, over all devices; with nothing left in the queues.
+  // Blocks currently allocated, over all devices, once the queues are empty.
   std::size_t blocks() const;
-  std::size_t waiting() const;  // operations that could not be executed
+  std::size_t waiting() const;  // operations that cannot be executed
   std::string heads() const;    // of the streams with such operations, a line each
   std::uint64_t executed() const { return executed_; }
 
@@ -85,7 +85,7 @@ class World {
   struct Meeting {
     enum class Kind : std::uint8_t { send, receive, collective };
     Kind kind{};
-    std::size_t line = 0;  // communicator of the world
+    std::size_t line = 0;  // index of the communicator in the world
     int index = 0, peer = 0;
     std::uint64_t number = 0;  // counted per side and peer, or per member
     const std::byte* in = nullptr;
@@ -108,8 +108,8 @@ class World {
     std::vector<Meeting> meetings = {};  // of one group
     std::uint64_t launch = 0;            // order among the meetings of its device
     bool started = false;
-    Knowledge learned = {};                      // from others, in its meetings
-    std::shared_ptr<const Knowledge> host = {};  // what the host had seen when it queued this
+    Knowledge learned = {};                      // from other ranks, in its meetings
+    std::shared_ptr<const Knowledge> host = {};  // what the host knew when it queued this
     Time together = {};
   };
   struct Stream {
@@ -127,9 +127,9 @@ class World {
   struct Block {
     std::vector<std::byte> bytes = {};
     std::size_t pool = 0;
-    bool recorded = false;        // it is a recording's
+    bool recorded = false;        // belongs to a recording
     bool allocated = false;       // executed, and not released yet
-    std::vector<Past> past = {};  // what a later access may have to come after
+    std::vector<Past> past = {};  // accesses that a later one may have to follow
   };
   struct Line {
     int members = 0;
@@ -137,12 +137,12 @@ class World {
     std::map<std::pair<int, int>, std::uint64_t> sends = {}, receives = {};
   };
 
-  bool advance(std::size_t stream);  // its head; true when something happened
+  bool advance(std::size_t stream);  // advances the stream's head; true if something happened
   bool meet(std::size_t stream);
   bool exchange(std::size_t stream, Meeting& send);
   bool combine(std::size_t stream, Meeting& mine);
   void end(std::size_t stream);
-  bool check(std::size_t stream, const Access& access, const std::string& who);  // false: it would write elsewhere
+  bool check(std::size_t stream, const Access& access, const std::string& who);  // false: out of bounds
   bool knows(const Knowledge& known, std::size_t stream, std::uint64_t when) const;
   Block* block_of(const std::byte* address);
   void complain(const std::string& what);
@@ -190,7 +190,7 @@ class RecordingDevice : public gpu::Device {
   void observe() override;
   gpu::DeviceReport observed() override;
 
-  // The most partitions, as on a real one in steps of 8 multiprocessors.
+  // The maximum number of partitions: as on a real GPU in steps of 8 SMs.
   std::size_t most_partitions() const;
 
  private:
@@ -200,16 +200,16 @@ class RecordingDevice : public gpu::Device {
   using Operation = World::Operation;
   struct Event {
     std::uint64_t recorded = 0, reached = 0;  // numbers of records
-    Knowledge known = {};                     // of the stream, at the last that was reached
+    Knowledge known = {};                     // of the stream, at the last record reached
     Time time = {};
   };
-  // A recording that has ended, and where its replays run.
+  // A finished recording, and the streams where its replays run.
   struct Graph {
     Recording recording;
-    std::map<StreamId, std::size_t> streams = {};  // of the world; that of the first: where it was launched last
+    std::map<StreamId, std::size_t> streams = {};  // index in the world; the first one's: where it was last launched
     EventId over = {};                             // the last replay
   };
-  // Now, or at every replay when the stream is of the recording.
+  // Runs now, or at every replay if the stream belongs to the recording.
   void call(const std::string& name, StreamId stream, std::function<void()> effect);
   void keep(StreamId stream, std::function<void()> effect);  // without counting it
   bool records(StreamId stream) const { return recording_ && recording_->includes(stream); }
@@ -245,7 +245,7 @@ class RecordingCommunicators : public gpu::Communicators {
  public:
   RecordingCommunicators(World& world, RecordingDevice& device) : world_(world), device_(device) {}
   std::string make_id() override;
-  // Does not wait for the others: the ranks of a test take turns in one thread.
+  // Does not wait for other ranks: the ranks of a test take turns in one thread.
   std::unique_ptr<gpu::Communicator> join(const std::string& id, int members, int index, gpu::Traffic traffic,
                                           Time patience) override;
   void begin_group() override;
@@ -253,7 +253,7 @@ class RecordingCommunicators : public gpu::Communicators {
 
  private:
   friend class RecordingCommunicator;
-  // Queues the side of a call, at once or with its group.
+  // Queues one side of a call, at once or with its group.
   using Side = std::function<World::Meeting()>;
   void join(StreamId stream, const char* name, Side side);
   World& world_;
@@ -262,7 +262,7 @@ class RecordingCommunicators : public gpu::Communicators {
   std::map<StreamId, std::vector<std::pair<std::string, Side>>> group_;
 };
 
-// One device of `world`, for a backend.
+// A platform with one device of `world`, for a backend.
 gpu::Platform recording_platform(World& world);
 
 }  // namespace rehearsal::test

@@ -1,4 +1,4 @@
-// The rules: what may run when, and who may touch what.
+// The rules: which work may run when, and which accesses to memory are legal.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -28,7 +28,7 @@ bool covers(const Knowledge& known, const Knowledge& of) {
 }
 
 World::World(Manner manner) : manner_(std::move(manner)), random_(manner_.seed) {
-  // Shared memory of blocks comes and goes by the thousand: it shall stay in the process.
+  // Shared memory of blocks is allocated and freed thousands of times, so keep it in the process.
   mallopt(M_MMAP_THRESHOLD, 64 << 20), mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
@@ -107,7 +107,7 @@ bool World::advance(std::size_t index) {
   return true;
 }
 
-// True when all meetings of the head are over.
+// True when all meetings of the stream's head are over.
 bool World::meet(std::size_t index) {
   Operation& head = streams_[index].queue.front();
   const std::size_t device = streams_[index].device->index_;
@@ -170,7 +170,7 @@ bool World::combine(std::size_t, Meeting& mine) {
     merge(known, stream->known);
     together = std::max(together, stream->queue.front().together);
   }
-  // All read before anybody writes: in place is allowed.
+  // All inputs are read before any output is written: in place is allowed.
   std::vector<std::vector<std::byte>> in;
   for (const auto& [stream, m] : all) in.emplace_back(m->in, m->in + m->in_size);
   std::vector<std::byte> sum;

@@ -1,5 +1,5 @@
-// Communicators for HostDevice: messages are files in a folder that all ranks of a host see, and a receive waits for
-// its file. They buffer everything, so they say nothing about NCCL's rules (tests/recorder does).
+// Communicators for HostDevice: messages are files in a folder shared by all ranks of a host, and a receive waits for
+// its file. They buffer everything, so they do not test NCCL's rules (tests/recorder does).
 #pragma once
 #include <atomic>
 #include <filesystem>

@@ -1,6 +1,5 @@
-// A GPU made of the host: everything is done at once, in the order in which it is queued, with the GPU's own kernels as
-// host code. For running the program itself, with its processes, where there is no GPU; the recorder
-// (tests/recorder) is what checks order.
+// A GPU simulated by the host: work runs at once, in queue order, with the GPU's own kernels compiled for the host. It
+// runs the program itself, with its processes, without a GPU; the recorder (tests/recorder) checks order.
 #pragma once
 #include <cstdlib>
 #include <functional>
@@ -42,7 +41,7 @@ class HostDevice : public gpu::Device {
   void observe() override {}
   gpu::DeviceReport observed() override;
 
-  // Now, or at every replay.
+  // Runs the effect now, or at every replay.
   void call(std::function<void()> effect);
 
  protected:
@@ -56,7 +55,7 @@ class HostDevice : public gpu::Device {
   struct Free {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };
-  using Memory = std::unique_ptr<std::byte[], Free>;  // zeros, of which pages that nobody touches cost nothing
+  using Memory = std::unique_ptr<std::byte[], Free>;  // zeroed; untouched pages cost nothing
   static Memory memory(Bytes size);
   struct Block {
     Memory bytes;

@@ -8,7 +8,7 @@
 namespace rehearsal::standin {
 namespace {
 
-// Of about the right size, so that predictions and goals have sense; nothing rests on them.
+// Realistic sizes, so that predictions and goals are meaningful; nothing depends on the exact values.
 const Time kLaunch = seconds(2e-6), kEvent = seconds(1e-6), kHostCopy = seconds(8e-6), kMessage = seconds(6e-6);
 constexpr double kMemory = 2.8e12, kHostLink = 55e9;  // bytes a second
 

@@ -1,6 +1,6 @@
-// A GPU that does nothing and says how long it would have taken: an H100's size, every launch at a made-up price, a
-// clock for each stream that events carry to the others. For tools that spend minutes of a real GPU, rehearsed in
-// seconds; a profile of it names the driver "a stand-in". What is copied back is zeros.
+// A GPU that computes nothing and reports how long it would have taken: an H100's size, every launch at an invented
+// price, one clock per stream, which events carry to other streams. It rehearses in seconds the tools that use minutes
+// of a real GPU; its profiles name the driver "a stand-in". Data copied back is zero.
 #pragma once
 #include <vector>
 
@@ -26,13 +26,13 @@ class TimedDevice : public HostDevice {
   void busy(gpu::StreamId stream, Time duration);
 
  private:
-  Time moved(Bytes bytes) const;  // within the memory, by one partition
+  Time moved(Bytes bytes) const;  // within device memory, by one partition
 
   double parts_ = 1;
-  std::vector<Time> clocks_;  // of streams: when what was queued on them is done
+  std::vector<Time> clocks_;  // by stream: when its queued work is done
 };
 
-// One rank alone, at made-up prices; there is no GPU for a second one.
+// One rank alone, at invented prices; there is no GPU for a second one.
 class TimedCommunicators : public gpu::Communicators {
  public:
   explicit TimedCommunicators(TimedDevice& device) : device_(device) {}

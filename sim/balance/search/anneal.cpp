@@ -1,6 +1,6 @@
-// Threshold accepting (Dueck, Scheuer, J. Comput. Phys. 90, 1990) against a target that is always a little below the
-// best filling so far: what is minimised is not the worst load, on which nearly every move has no effect, but how far
-// the GPUs are above the target, squared and summed. Once nothing is above it, there is a new best and a lower target.
+// Threshold accepting (Dueck, Scheuer, J. Comput. Phys. 90, 1990) against a target slightly below the best filling so
+// far. It minimises the sum of squared excesses over the target, because hardly any move affects the worst
+// load. When no GPU exceeds the target, that is the new best, and the target is lowered.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -12,12 +12,12 @@
 namespace rehearsal::balance::search {
 namespace {
 
-// Shares of the way from the best to the bound at which the targets of the rounds lie: large steps are quick where
-// there is room, small ones find what is left. Chosen on random problems, see sim/design/expert-balance.md.
+// Targets of the rounds, as shares of the distance from best to bound: large steps are quick while
+// there is room, small ones find the rest. Tuned on random problems, see sim/design/expert-balance.md.
 constexpr std::array kAim{1.0, 0.3, 1.0, 0.05};
 constexpr std::array kHeat{0.3, 0.03, 0.003};
 constexpr double kDecades = 12;
-constexpr std::uint32_t kRound = 4096;  // moves from one start; from large to no uphill
+constexpr std::uint32_t kRound = 4096;  // moves per start; the threshold falls to zero
 
 class Annealer {
  public:
@@ -28,7 +28,7 @@ class Annealer {
     for (std::uint32_t round = 0; steps_ > 0 && best_.worst > goal_; ++round) {
       const double aim = kAim[round % kAim.size()];
       set_target(aim);
-      // Mostly from the best; sometimes on from where the last round went.
+      // Mostly from the best; sometimes from the end of the previous round.
       if (round % 8 != 7)
         start(best_.expert);
       else
@@ -79,7 +79,7 @@ class Annealer {
     }
   }
 
-  // Nothing is above the target: a new best. False when the goal is met.
+  // If no GPU exceeds the target: a new best. False when the goal is met.
   bool take(double aim) {
     const double worst = worst_load(cell_, state_.filling());
     if (worst < best_.worst) best_ = {state_.filling(), worst};
@@ -89,7 +89,7 @@ class Annealer {
     return true;
   }
 
-  // The way down to the target may pass a new best. False when the goal is met.
+  // A descent to the target may pass a new best. False when the goal is met.
   bool look_for_best() {
     if (state_.load(state_.heaviest()) >= best_.worst) return true;
     const double worst = worst_load(cell_, state_.filling());
@@ -99,7 +99,7 @@ class Annealer {
 
   std::uint32_t slot_of(std::uint32_t gpu) { return state_.first(gpu) + dice_.below32(cell_.room[gpu]); }
 
-  // A copy of about the same share: exchanging it for one of quite another share nearly always makes things worse.
+  // A copy of similar share: exchanging copies of very different shares nearly always makes things worse.
   std::uint32_t partner(std::uint32_t e) {
     const auto n = cell_.experts();
     const double u = dice_.fraction();
@@ -117,8 +117,8 @@ class Annealer {
     return state_.slot_of(by, copies == 1 ? 0 : dice_.below32(copies));
   }
 
-  // Experts by share. Shares change with the copies, so the order is renewed with every round and good enough within
-  // it.
+  // Sorts experts by share. Shares change with copies, so the order is refreshed every round and good enough in
+  // between.
   void sort_experts() {
     order_.resize(cell_.experts()), rank_.resize(cell_.experts());
     std::iota(order_.begin(), order_.end(), 0u);
@@ -128,7 +128,7 @@ class Annealer {
     for (std::uint32_t i = 0; i < order_.size(); ++i) rank_[order_[i]] = i;
   }
 
-  // One move tried: relieve a GPU that is above the target.
+  // Tries one move that relieves a GPU above the target.
   void step(double threshold) {
     const auto slots = static_cast<std::uint32_t>(best_.expert.size());
     steps_--;
@@ -148,7 +148,7 @@ class Annealer {
     }
     std::uint32_t q = p, by = state_.expert(dice_.below32(slots));
     if (kind < 7) {
-      // One copy more of what stands here, in the place of the one of some copies that is missed least.
+      // Adds a copy of this expert in place of the most dispensable of some other copies.
       by = state_.expert(p);
       double least = -1;
       for (int draw = 0; draw < 3; ++draw) {
@@ -174,8 +174,8 @@ class Annealer {
     double change = 0;
     for (const auto& c : changes_) change += excess(c.load) - excess(state_.load(c.gpu));
     if (change <= 0) return true;
-    // A random threshold with a tail, so that now and then a large step uphill is taken; no exponential, whose last bit
-    // differs between libraries.
+    // A random threshold with a tail, so that occasionally a large step uphill is accepted; no exponential, whose last
+    // bit differs between libraries.
     const double u = dice_.fraction();
     return change <= threshold * (1.0 / (u + 0.05) - 0.95) * 0.1;
   }

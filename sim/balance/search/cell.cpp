@@ -37,7 +37,7 @@ double cell_bound(const Cell& cell) {
   for (const double w : cell.weights) sum += w, heap.push_back({w, w, 1});
   std::make_heap(heap.begin(), heap.end());
   const double mean = sum / cell.gpus();
-  // Once the largest copy is below the mean it decides nothing.
+  // Once the largest copy is below the mean, further copies do not matter.
   for (auto free = cell.slots() - cell.experts(); free > 0 && heap.front().share > mean; --free) {
     std::pop_heap(heap.begin(), heap.end());
     auto& h = heap.back();
@@ -72,7 +72,7 @@ namespace {
 struct Move {
   double worst;  // the largest load among the GPUs it touches
   bool replaces = false;
-  std::uint32_t p = 0, q = 0;  // slots to swap; or slot q and the expert p that it becomes a copy of
+  std::uint32_t p = 0, q = 0;  // slots to swap; or slot q, and the expert p that it becomes a copy of
 };
 
 class Descent {
@@ -83,7 +83,7 @@ class Descent {
     state_.fill(filling.expert);
     int made = 0;
     while (made < moves && steps_ > 0 && once()) made++;
-    // Sums that went through differences may end a rounding above where they began.
+    // Incremental sums may end a rounding error above their start.
     const double worst = worst_load(cell_, state_.filling());
     if (worst > filling.worst) return 0;
     filling = {state_.filling(), worst};
@@ -94,7 +94,7 @@ class Descent {
   bool once() {
     const auto heavy = state_.heaviest();
     const double load = state_.load(heavy);
-    // Less than a rounding's worth is no progress.
+    // A gain below the rounding error is no progress.
     best_ = {load * (1 - 1e-12), false, 0, 0};
     bool found = false;
     for (auto p = state_.first(heavy); p < state_.first(heavy + 1); ++p) {
@@ -108,10 +108,10 @@ class Descent {
       }
       steps_ -= 1 + cell_slots() / 8;
     }
-    // A copy more of what stands there, in place of any copy that another expert can spare.
+    // Another copy of an expert here, replacing any copy that another expert can spare.
     for (auto p = state_.first(heavy); p < state_.first(heavy + 1); ++p)
       for (std::uint32_t q = 0; q < cell_slots(); ++q) found = try_replace(q, state_.expert(p), load) || found;
-    // Something else in place of a copy that it can spare.
+    // Another expert in place of a copy here that can be spared.
     for (auto q = state_.first(heavy); q < state_.first(heavy + 1); ++q)
       for (std::uint32_t e = 0; e < cell_.experts(); ++e) found = try_replace(q, e, load) || found;
     if (!found) return false;

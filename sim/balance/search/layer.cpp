@@ -8,13 +8,13 @@
 namespace rehearsal::balance::search {
 namespace {
 
-// A load this close to a bound has met it.
+// A load this close to a bound counts as equal.
 constexpr double kClose = 1 + 1e-9;
-// Filling a cell for the first time costs about this many steps per slot.
+// The approximate number of steps per slot to fill a cell for the first time.
 constexpr std::int64_t kStepsPerSlot = 4;
-// Smallest piece of effort for one node, and the part of the layer's effort that a piece is.
+// Smallest chunk of effort for one node, and the number of chunks that a layer's effort is divided into.
 constexpr std::int64_t kLeastChunk = 20'000, kChunks = 24;
-// A node that was worked on with this many pieces promises half of what is missing to its bound.
+// After this many chunks, a node is expected to close only half of the gap to its bound.
 constexpr double kPatience = 2;
 
 std::uint64_t seed_of(const Groups& groups, std::uint32_t round) {
@@ -32,7 +32,7 @@ LayerSearch::LayerSearch(const Shape& shape, const Loads& weights, std::span<con
     const auto loads = gpu_loads(shape_, weights_, known_);
     worst_ = *std::max_element(loads.begin(), loads.end());
   }
-  // An exact enumeration asks for the bound of every set; the cells themselves are made when they are filled.
+  // An exact enumeration needs the bound of every set; the cells themselves are created when they are filled.
   partitions_ = partitions_below(worst_, shape_, weights_, nodes_, [&](std::uint32_t kind, const Groups& groups) {
     return cell_bound(cell_of(shape_, weights_, nodes_.kinds[kind], groups));
   });
@@ -54,7 +54,7 @@ double LayerSearch::value(const Partition& p) {
   return worst;
 }
 
-// Where a node may still get to: at first its bound, with effort spent more and more what it has reached.
+// The load that a node may still reach: at first its bound, then with growing effort closer to the best found.
 double LayerSearch::promise(const Partition& p) {
   double worst = 0;
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
@@ -81,7 +81,7 @@ void LayerSearch::open_next(std::int64_t& steps) {
     if (own.filling) continue;
     steps -= kStepsPerSlot * own.cell.slots();
     own.filling = two_steps(own.cell);
-    // A node that is better than the layer's best decides nothing.
+    // A node below the layer's worst load does not matter.
     if (own.filling->worst >= worst_ || own.filling->worst > p.bound * kClose) descend(own.cell, *own.filling, steps);
   }
   take(p);
@@ -123,7 +123,7 @@ std::int64_t LayerSearch::run(std::int64_t steps) {
     }
     const bool more = opened_ < count && partitions_.list[opened_].bound * kClose < worst_;
     if (!chosen && more) continue;
-    if (!chosen) {  // nothing that is not settled can be better
+    if (!chosen) {  // no open partition can be better
       finished_ = true;
       break;
     }
@@ -135,7 +135,7 @@ std::int64_t LayerSearch::run(std::int64_t steps) {
 
 double LayerSearch::bound() const {
   if (!partitions_.complete) return std::min(worst_, partitions_.bound);
-  // What was proven of nodes since the partitions were listed.
+  // Includes what was proven about nodes since the partitions were listed.
   double least = worst_;
   for (const auto& p : partitions_.list) {
     double own = p.bound;

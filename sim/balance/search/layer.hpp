@@ -1,8 +1,8 @@
-// One layer: which partition, and for its nodes which filling.
+// The search for one layer: a partition of groups to nodes, and a filling of each node.
 //
-// A node is searched as a cell of its own, and a cell appears in many partitions, so that what was found for it is kept
-// under the set of its groups. Effort goes, chunk by chunk, to the partition that promises most, and there to the node
-// that decides.
+// A node is searched as a cell of its own. A cell occurs in many partitions, so its results are stored by its set of
+// groups. Effort goes, chunk by chunk, to the most promising partition, and there to the node with the
+// worst load.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -18,10 +18,10 @@ namespace rehearsal::balance::search {
 
 class LayerSearch {
  public:
-  // `known` = the slots of a placement to beat; may be empty.
+  // `known` = the slots of a placement to improve on; may be empty.
   LayerSearch(const Shape& shape, const Loads& weights, std::span<const std::int32_t> known);
 
-  // Searches on. Returns what is left of the steps: nothing unless the layer is finished.
+  // Continues the search. Returns the steps left over: none unless the layer is finished.
   std::int64_t run(std::int64_t steps);
   bool finished() const { return finished_; }
 
@@ -54,8 +54,8 @@ class LayerSearch {
   double worst_ = 0;
   std::map<std::pair<std::uint32_t, Groups>, Node> cells_;
   Partitions partitions_;
-  std::size_t opened_ = 0;                             // partitions whose nodes are filled
-  std::optional<std::size_t> best_;                    // in partitions_.list; none: the known placement
+  std::size_t opened_ = 0;                             // partitions whose nodes have been filled
+  std::optional<std::size_t> best_;                    // index in partitions_.list; none: the known placement
   std::vector<std::vector<std::uint32_t>> best_fill_;  // per node of the best
   bool finished_ = false;
 };

@@ -9,7 +9,7 @@
 
 namespace rehearsal::balance {
 
-// Assumed: what a core of a 2.5 GHz server of 2021 does; the same number everywhere, or answers would differ.
+// Assumed rate of a core of a 2.5 GHz server of 2021; a constant, because results must not depend on the machine.
 constexpr double kStepsPerSecond = 8e6;
 
 Effort effort_within(Time limit) { return {static_cast<std::int64_t>(to_seconds(limit) * kStepsPerSecond), 1}; }
@@ -28,7 +28,7 @@ Plan best(const Problem& problem, const Effort& effort) {
     searches[l] = std::make_unique<LayerSearch>(shape, problem.weights[l], known);
     left[l] = searches[l]->run(std::max<std::int64_t>(1, effort.steps / layers));
   });
-  // What is left over goes to those that did not finish, in halves so that none of it is lost when they do.
+  // Redistributes steps left over to unfinished layers, half at a time, in case these finish early as well.
   for (int round = 0; round < 3; ++round) {
     std::int64_t spare = 0, open = 0;
     for (std::uint32_t l = 0; l < layers; ++l) spare += left[l], left[l] = 0, open += !searches[l]->finished();

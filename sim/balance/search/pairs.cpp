@@ -1,8 +1,8 @@
-// Cells with two slots per GPU, by going through the vectors of copies.
+// Solves cells with two slots per GPU by enumerating vectors of copies.
 //
-// For given copies, sorted, the heaviest beside the lightest, the second heaviest beside the second lightest and so on
-// is best: if in any pairing a >= b and c >= d stand as (a, c), (b, d), then (a, d), (b, c) has no larger maximum.
-// An expert of weight w needs ceil(w / T) copies to be below T, so few vectors are left where the bound is near.
+// For given copies, sorted, it is optimal to pair the heaviest with the lightest, the second heaviest with the second
+// lightest and so on: if a >= b and c >= d are paired as (a, c), (b, d), then (a, d), (b, c) has no larger maximum.
+// An expert of weight w needs ceil(w / T) copies to be below T, so few vectors remain if the bound is close.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,7 +26,7 @@ class Pairs {
   }
 
  private:
-  // The least copies with which an expert is below the best so far.
+  // The fewest copies with which an expert stays below the best so far.
   std::uint32_t least(std::uint32_t e) const {
     return std::max(1u, static_cast<std::uint32_t>(std::ceil(cell_.weights[e] / best_.worst * (1 - 1e-12))));
   }

@@ -10,9 +10,9 @@
 namespace rehearsal::balance::search {
 namespace {
 
-constexpr std::size_t kMostKept = 2000;         // partitions worth searching
-constexpr std::uint32_t kMostVisits = 300'000;  // sets of groups tried on a node, before exchanging groups takes over
-constexpr std::uint32_t kMostGroups = 32;       // sets are bits of a word here
+constexpr std::size_t kMostKept = 2000;         // partitions kept for the search
+constexpr std::uint32_t kMostVisits = 300'000;  // sets of groups tried per node, before exchanging groups
+constexpr std::uint32_t kMostGroups = 32;       // a set is a bit mask
 
 using Set = std::uint32_t;
 
@@ -30,7 +30,7 @@ class Enumeration {
     std::stable_sort(order_.begin(), order_.end(), [&](auto a, auto b) { return kind(a) < kind(b); });
   }
 
-  // False when there are too many.
+  // False if there are too many.
   bool run(std::uint32_t groups) {
     place(0, groups == 32 ? ~Set(0) : (Set(1) << groups) - 1, 0);
     return visits_ <= kMostVisits;
@@ -43,7 +43,7 @@ class Enumeration {
 
   void place(std::size_t i, Set left, double bound) {
     if (i == order_.size()) return keep(bound);
-    // Among nodes of one kind the one with the lowest group comes first.
+    // Among nodes of one kind, the one with the lowest group comes first.
     Set fixed = 0;
     if (kind(order_[i]) == kind(order_.back())) fixed = left & -left;
     const Set above = i > 0 && kind(order_[i]) == kind(order_[i - 1]) ? chosen_[i - 1] & -chosen_[i - 1] : 0;
@@ -85,7 +85,7 @@ class Enumeration {
     found_.push_back(std::move(p));
     least_ = std::min(least_, bound);
     if (found_.size() < 2 * kMostKept) return;
-    // The worse half is not worth its memory, nor anything like it.
+    // The worse half, and anything similar found later, is discarded to save memory.
     std::nth_element(found_.begin(), found_.begin() + kMostKept, found_.end(),
                      [](const auto& a, const auto& b) { return a.bound < b.bound; });
     limit_ = found_[kMostKept].bound;
@@ -109,8 +109,8 @@ Loads group_loads(const Shape& shape, const Loads& weights) {
   return sums;
 }
 
-// Heaviest group first to the node with the least load, then exchanges of two groups as long as one lowers the bound of
-// the worse of the two nodes. Every partition on the way is kept.
+// Assigns groups, heaviest first, to the node with the least load, then exchanges pairs of groups as long as that
+// lowers the bound of the worse of two nodes. Every partition on the way is kept.
 std::vector<Partition> by_exchange(const Shape& shape, const Loads& weights, const Nodes& nodes,
                                    const BoundOf& bound_of) {
   const Loads sums = group_loads(shape, weights);
@@ -150,8 +150,8 @@ std::vector<Partition> by_exchange(const Shape& shape, const Loads& weights, con
   return found;
 }
 
-// What holds for every partition, where they are too many to look at each: the bound without nodes, and the node of the
-// heaviest group with the lightest company that it can have.
+// A bound for all partitions if these are too many to enumerate: the bound without nodes, and that of the node with the
+// heaviest group and the lightest possible other groups.
 double relaxed_bound(const Shape& shape, const Loads& weights, const Nodes& nodes) {
   Cell all{weights, {}};
   for (std::uint32_t g = 0; g < shape.gpus; ++g) all.room.push_back(shape.slots(g));

@@ -1,8 +1,8 @@
-// Which router groups share a node.
+// Partitions of router groups to nodes.
 //
-// Nodes of one kind (as many groups, the same slots) are interchangeable, so partitions are told apart only by which
+// Nodes of one kind (equal numbers of groups, the same slots) are interchangeable, so partitions differ only in which
 // groups are together. Few groups on few nodes (8 on 2, 4 and 8: 35, 105 and 1 partitions) are enumerated, pruned by
-// the bound of every node; more are searched by exchanging groups.
+// the bound of every node; otherwise they are searched by exchanging groups.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace rehearsal::balance::search {
 
-using Groups = std::vector<std::uint32_t>;  // in rising order
+using Groups = std::vector<std::uint32_t>;  // ascending
 
 struct NodeKind {
   std::uint32_t groups = 0;
@@ -26,24 +26,24 @@ struct Partition {
   double bound = 0;            // the largest bound of its nodes
 };
 
-// The kinds of the nodes of a shape, and which node is of which.
+// The kinds of nodes in a shape, and the kind of each node.
 struct Nodes {
   std::vector<NodeKind> kinds;
   std::vector<std::uint32_t> kind_of;
 };
 Nodes nodes_of(const Shape& shape);
 
-// The cell of a node of this kind that holds these groups. Its expert i is the (i mod size)-th of its (i / size)-th
+// The cell of a node of this kind with these groups. Its expert i is the (i mod size)-th of its (i / size)-th
 // group.
 Cell cell_of(const Shape& shape, const Loads& weights, const NodeKind& kind, const Groups& groups);
 
 struct Partitions {
-  std::vector<Partition> list;  // by rising bound; only those whose bound is below the limit
-  bool complete = false;        // nothing below the limit is missing
-  double bound = 0;             // no partition has a smaller largest load
+  std::vector<Partition> list;  // by ascending bound; only those with a bound below the limit
+  bool complete = false;        // contains all partitions below the limit
+  double bound = 0;             // lower bound of the largest load of any partition
 };
 
-// `bound_of(kind, groups)` = cell_bound of that node; it is asked once for each set.
+// `bound_of(kind, groups)` = cell_bound of that node; called once per set.
 using BoundOf = std::function<double(std::uint32_t kind, const Groups& groups)>;
 Partitions partitions_below(double limit, const Shape& shape, const Loads& weights, const Nodes& nodes,
                             const BoundOf& bound_of);

@@ -1,5 +1,5 @@
-// A filling that changes move by move, and what each move would do to the loads. Loads are kept up to date by
-// differences, whose rounding adds up: who compares a worst load with another one takes worst_load() of the filling.
+// A filling under modification, and the effect of each move on the loads. Loads are updated incrementally, which
+// accumulates rounding errors: to compare worst loads, use worst_load() of the filling.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -23,7 +23,7 @@ class State {
   std::uint32_t heaviest() const;
   const std::vector<std::uint32_t>& filling() const { return expert_; }
 
-  // What a move makes of the loads: the GPUs whose load changes, with their new load.
+  // The effect of a move: the GPUs whose load changes, with their new loads.
   struct Change {
     std::uint32_t gpu;
     double load;
@@ -35,8 +35,8 @@ class State {
     changes.push_back({gpu_[p], load_[gpu_[p]] - d});
     changes.push_back({gpu_[q], load_[gpu_[q]] + d});
   }
-  // Slot q, which holds an expert with two copies or more, becomes one more copy of another expert. All copies of both
-  // change their share.
+  // Slot q, whose expert has at least two copies, becomes another copy of a different expert. The shares of all copies
+  // of both experts change.
   void after_replace(std::uint32_t q, std::uint32_t by, std::vector<Change>& changes);
 
   void swap(std::uint32_t p, std::uint32_t q);
@@ -50,7 +50,7 @@ class State {
   std::vector<std::uint32_t> expert_, gpu_, first_, place_;  // place_[slot] = its index in slots_of_
   std::vector<std::vector<std::uint32_t>> slots_of_;
   std::vector<double> share_, load_;
-  std::vector<std::uint32_t> mark_;  // 1 + index in changes, where a move touches a GPU twice
+  std::vector<std::uint32_t> mark_;  // 1 + index in changes, for moves that touch a GPU twice
 };
 
 }  // namespace rehearsal::balance::search

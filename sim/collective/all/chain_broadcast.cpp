@@ -7,7 +7,7 @@
 namespace rehearsal::collective {
 namespace {
 
-constexpr std::uint32_t kPieces = 16;  // of the array, of which each follows the one before; as many as are drawn
+constexpr std::uint32_t kPieces = 16;  // of the array, sent one after the other; as many as are drawn
 // Bytes of a piece: two of the eight steps of 512 KiB that a channel's buffer holds (pieces.hpp) are under way while
 // the others wait to be sent on.
 constexpr double kPiece = double(1 << 20);
@@ -33,7 +33,7 @@ void register_chain_broadcast(Registry& registry) {
   chain_of.parts = kPieces;
   chain_of.steps = [](Shape s) { return s.ranks > 1 ? s.ranks - 2 + kPieces : 0U; };
   chain_of.bytes_sent_per_rank = [](Shape s, Bytes size) { return s.ranks > 1 ? size : Bytes(); };
-  chain_of.split = [](Shape s, Bytes size) {  // the last rank of all sends nothing
+  chain_of.split = [](Shape s, Bytes size) {  // the very last rank sends nothing
     const double all = double(size.count());
     return Split{all * (s.per_node - 1) / s.per_node, all * (s.nodes() - 1) / s.nodes()};
   };

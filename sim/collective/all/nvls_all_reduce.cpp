@@ -3,8 +3,8 @@
 namespace rehearsal::collective {
 namespace {
 
-// The n-th part of every rank's array meets in the switch, the sum goes to the part's owner, who hands it back to be
-// copied to everyone. Loads are the answer of the switch to a read, so a rank sends S for them and S/n as an owner.
+// The n-th part of every rank's array is reduced in the switch; the sum goes to the part's owner, which returns it for
+// multicast. Loads are the answer of the switch to a read, so a rank sends S for them and S/n as an owner.
 std::vector<std::vector<Transfer>> through_switch(std::uint32_t n) {
   if (n <= 1) return {};
   std::vector<std::vector<Transfer>> steps(4);

@@ -1,5 +1,5 @@
-// Our own: list schedules until the lower bound is met, else exact search; where neither ends the matter, also the
-// other planners, so that the answer is never worse than theirs.
+// The default planner: list schedules until the lower bound is met, otherwise exact search; if neither proves the
+// optimum, also the other planners, so that the result is never worse than theirs.
 #include <algorithm>
 
 #include "reshard/bounds.hpp"
@@ -11,9 +11,9 @@
 namespace rehearsal::reshard {
 namespace {
 
-constexpr std::int64_t kEffort = 20'000'000;  // of list schedules, beyond which they end
+constexpr std::int64_t kEffort = 20'000'000;  // limit for list schedules
 constexpr std::int64_t kFewAttempts = 100, kAttempts = 4000;
-constexpr std::int64_t kFirstNodes = 20'000, kMoreNodes = 400'000;  // of the exact search
+constexpr std::int64_t kFirstNodes = 20'000, kMoreNodes = 400'000;  // nodes of the exact search
 constexpr std::size_t kMostForOthers = 1000;                        // tasks
 
 Found whole_tasks(const Problem& problem) {
@@ -33,7 +33,7 @@ Found whole_tasks(const Problem& problem) {
   exact(kFirstNodes);
   search.attempt(kAttempts, lower, kEffort);
   exact(kMoreNodes);
-  // Where the matter is open, never worse than the others (of large problems: than the one that is quick).
+  // Without proof, never worse than the others (for large problems: than the fast one).
   for (const char* other : {"load-balance", "greedy", "dfs"}) {
     if (search.makespan() == lower) break;
     search.keep(registry().at(other).plan(problem).schedule);

@@ -1,9 +1,9 @@
-// The original's depth-first search with pruning: every order and every sender, a branch given up when an estimate of
-// what remains exceeds the best plan so far. The estimate is no lower bound (it adds up work on receivers that may be
-// waiting already), so a search that ends has not proven its plan optimal. The first plan it meets is the lowest sender
-// of each task in natural order.
+// The original's depth-first search with pruning: every order and every sender; a branch is abandoned when its estimate
+// exceeds the best plan so far. The estimate is not a lower bound (it adds work to receivers that may be
+// idle anyway), so a completed search does not prove its plan optimal. The first plan that it finds uses the lowest
+// sender of each task in natural order.
 //
-// The original stops after a second; here after a number of estimates, so that the answer does not depend on the
+// The original stops after one second; this one after a number of estimates, so that the result does not depend on the
 // machine.
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 namespace rehearsal::reshard {
 namespace {
 
-constexpr std::int64_t kSteps = 5'000'000;  // tasks estimated: more than the original gets done in its second
+constexpr std::int64_t kSteps = 5'000'000;  // estimated tasks: more than the original manages in its second
 constexpr std::size_t kMostTasks = 4096;    // the search recurses once per task
 
 class Search {
@@ -61,7 +61,7 @@ class Search {
     }
   }
 
-  // What remains, each task given to its candidate that would have least, on top of what the NICs have.
+  // Estimates the rest: adds each remaining task to its least loaded sender, on top of the current loads of the NICs.
   std::int64_t estimate(std::int64_t end) {
     guess_sends_ = sends_, guess_receives_ = receives_;
     for (std::size_t t = 0; t < used_.size(); t++) {

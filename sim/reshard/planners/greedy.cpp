@@ -1,5 +1,5 @@
-// The original's randomised greedy: again and again a set of tasks that can run at once, the best of many drawn by lot.
-// A set is better with more tasks, then with more even senders; how long its tasks last is not looked at.
+// The original's randomised greedy: repeatedly selects the best of many random sets of tasks that can run at once.
+// More tasks are better, then a more even load of senders; the length of its tasks is ignored.
 #include <algorithm>
 
 #include "base/random.hpp"
@@ -8,8 +8,8 @@
 namespace rehearsal::reshard {
 namespace {
 
-constexpr std::int64_t kTrials = 100;            // per set, as the original
-constexpr std::int64_t kMostSteps = 50'000'000;  // beyond it (thousands of tasks) trials are fewer, so that it ends
+constexpr std::int64_t kTrials = 100;            // per set, as in the original
+constexpr std::int64_t kMostSteps = 50'000'000;  // for thousands of tasks, fewer trials keep it within this limit
 
 using Chosen = std::vector<std::pair<std::uint32_t, std::uint32_t>>;  // task, sender
 
@@ -34,7 +34,7 @@ Found greedy(const Problem& problem) {
   Random random(problem.seed);
   std::vector<std::uint32_t> remaining = natural_order(problem), order, sender(tasks.size());
   std::vector<std::int64_t> load(problem.senders);
-  // At worst every set holds one task, and all trials together look at trials x n^2 / 2 tasks.
+  // In the worst case every set has one task, and all trials together examine trials x n^2 / 2 tasks.
   const auto n = std::int64_t(tasks.size());
   const std::int64_t trials = std::clamp<std::int64_t>(2 * kMostSteps / (n * n), 1, kTrials);
   std::vector<std::uint32_t> free;
@@ -57,7 +57,7 @@ Found greedy(const Problem& problem) {
         for (const auto r : task.receivers) receives[r] = true;
         chosen.emplace_back(t, s);
       }
-      // The variance of the loads, up to its constant factor; receivers count as loads of zero.
+      // The variance of the loads, up to a constant factor; receivers count as loads of zero.
       double sum = 0, squares = 0;
       auto loads = load;
       for (const auto& [t, s] : chosen) loads[s] += tasks[t].work;

@@ -1,4 +1,4 @@
-// Balanced senders, natural order (the original's load balance by size, with the size of the slice that is sent).
+// Balanced senders, natural order (the original's load balance by size, where size is that of the slice sent).
 #include <algorithm>
 
 #include "reshard/registry.hpp"

@@ -1,4 +1,4 @@
-// The original's default mode: loads are counted per device, so that two devices behind one NIC look like two senders.
+// The original's default mode: loads are counted per device, so two devices behind one NIC count as two senders.
 #include <algorithm>
 
 #include "reshard/registry.hpp"

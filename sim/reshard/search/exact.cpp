@@ -1,13 +1,13 @@
 // Branch and bound over schedules in order of start times.
 //
-// Every schedule can be shifted to the left until each task starts at 0 or at an end on one of its NICs, and then
-// listed by start time; so it is enough to append, again and again, a task that starts no earlier than the last one, at
-// the moment its NICs are free of what was listed. A task that would start at or after the earliest possible end of
-// another one is left for later: that other one could go before it without moving anything.
+// Every schedule can be shifted left until each task starts at 0 or at an end on one of its NICs, and then listed by
+// start time. So it suffices to append tasks that start no earlier than the last one, as soon as
+// their NICs are free. A task that would start at or after the earliest possible end of
+// another one is postponed: the other one could precede it without moving anything.
 //
-// Tasks with the same senders, receivers and work are one kind, of which only the count matters; senders that the same
-// kinds can use and that are free at the same time are alike, and one of them is tried. A state (what is left, when
-// NICs are free as seen from now) that was met before leads nowhere new.
+// Tasks with the same senders, receivers and work are one kind, of which only the count matters. Among senders that the
+// same kinds can use and that are free at the same time, only one is tried. A state (remaining tasks, and when
+// NICs become free relative to now) that was visited before is skipped.
 #include "reshard/search/exact.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Kind {
 
 struct SenderSet {
   std::vector<std::uint32_t> members;
-  std::int64_t left = 0;  // work that only its members can send
+  std::int64_t left = 0;  // work that only members of this set can send
 };
 
 class Search {
@@ -52,7 +52,7 @@ class Search {
       kinds_[at->second].left++;
       for (const auto r : task.receivers) left_of_receiver_[r] += task.work;
     }
-    // Long kinds first: they leave fewer ways to go wrong.
+    // Long kinds first: they restrict the search most.
     std::stable_sort(kinds_.begin(), kinds_.end(), [](const Kind& a, const Kind& b) { return a.work > b.work; });
     for (const auto& mask : sender_sets(problem)) {
       SenderSet set;
@@ -110,7 +110,7 @@ class Search {
     return bound;
   }
 
-  // What is left and when NICs are free, relative to now.
+  // Whether this state was visited: remaining tasks, and when NICs become free, relative to now.
   bool met_before(std::int64_t now) {
     if (memory_ > kMostMemory) return false;
     key_.clear();
@@ -193,7 +193,7 @@ class Search {
   std::vector<Kind> kinds_;
   std::vector<SenderSet> sets_;
   std::vector<std::vector<std::size_t>> sets_of_kind_;
-  std::vector<std::uint32_t> twin_;  // of each sender the first one that the same kinds can use
+  std::vector<std::uint32_t> twin_;  // for each sender, the first one that the same kinds can use
   std::size_t remaining_ = 0, memory_ = 0;
   std::vector<Sending> path_, best_;
   std::string key_;

@@ -1,4 +1,4 @@
-// The shortest schedule of few tasks, with proof.
+// The shortest schedule for a few tasks, with proof.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,8 +9,8 @@
 namespace rehearsal::reshard {
 
 struct ExactResult {
-  bool finished = false;  // the search saw everything: `schedule`, or the upper bound, is optimal
-  std::optional<std::vector<Sending>> schedule;  // shorter than the upper bound, the shortest met
+  bool finished = false;  // the search was exhaustive: `schedule`, or the upper bound, is optimal
+  std::optional<std::vector<Sending>> schedule;  // the shortest found below the upper bound
 };
 
 // Looks for a schedule shorter than `upper`; stops at `lower`. `nodes` bounds the work. Tasks are whole.

@@ -5,15 +5,15 @@
 namespace rehearsal::reshard {
 namespace {
 
-// How far a disturbance moves a task in the list, as a part of the makespan: a little mends ends, much leaves dead
-// ends.
+// How far a perturbation moves a task in the list, as a share of the makespan: small ones improve ends, large ones
+// escape local optima.
 constexpr std::array kShakes{0.02, 0.05, 0.1, 0.3};
 
 }  // namespace
 
 void ListSearch::keep(std::vector<Sending> schedule) {
   const auto makespan = makespan_of(schedule);
-  if (makespan > makespan_) return;  // equals are taken: another place to look around
+  if (makespan > makespan_) return;  // equal ones are accepted: other surroundings to search
   schedule_ = std::move(schedule), makespan_ = makespan;
 }
 
@@ -23,7 +23,7 @@ void ListSearch::by_rules(std::int64_t lower, std::int64_t most) {
       keep(scheduler_.run(scheduler_.priorities(rule, 0, random_)));
 }
 
-// New lists and disturbances by turns.
+// Alternates new lists and perturbations.
 void ListSearch::attempt(std::int64_t times, std::int64_t lower, std::int64_t most) {
   for (std::int64_t i = 0; i < times && makespan_ > lower && scheduler_.effort() < most; i++)
     if (i % 4 == 0 || schedule_.empty())
@@ -32,9 +32,9 @@ void ListSearch::attempt(std::int64_t times, std::int64_t lower, std::int64_t mo
       disturb(kShakes[std::size_t(i) % kShakes.size()]);
 }
 
-// Lists tasks as the best schedule ends them, from its end backwards, each moved by lot; read against time, the result
-// is a schedule as well. Then lists them as that one starts them. Each pass closes the gaps at the other one's
-// beginning.
+// Lists tasks by their ends in the best schedule, last first, with random shifts; reversed in time, the result is a
+// schedule as well. Then lists them by their starts in that one. Each pass closes the gaps at the beginning of the
+// other.
 void ListSearch::disturb(double shake) {
   std::vector<double> priority(schedule_.size());
   const double range = shake * double(makespan_);

@@ -1,4 +1,4 @@
-// Many list schedules, and the best one disturbed again and again: finds short schedules fast and proves nothing.
+// Many list schedules, and repeated perturbation of the best one: finds short schedules quickly, without proof.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,12 +12,12 @@ class ListSearch {
  public:
   explicit ListSearch(const Problem& problem) : scheduler_(problem), random_(problem.seed) {}
 
-  // Longest first, by each rule; ends early when `lower` is met. The first rule is always tried, the others while the
-  // effort so far (ListScheduler) is below `most`.
+  // Longest first, by each rule; stops when `lower` is met. The first rule is always tried, the others while the total
+  // effort (ListScheduler) is below `most`.
   void by_rules(std::int64_t lower, std::int64_t most);
-  // Up to `times` attempts; ends early when `lower` is met or all effort so far reaches `most`.
+  // Up to `times` attempts; stops when `lower` is met or the total effort reaches `most`.
   void attempt(std::int64_t times, std::int64_t lower, std::int64_t most);
-  // Takes a schedule from elsewhere, if it is not longer.
+  // Adopts another schedule if it is not longer.
   void keep(std::vector<Sending> schedule);
 
   const std::vector<Sending>& schedule() const { return schedule_; }

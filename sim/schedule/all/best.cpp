@@ -20,7 +20,7 @@ using search::Programs;
 // Work of one answer in actions bounded (about 30 ns each) for beams and proofs, replayed for annealing: about a
 // second. Without a limit the rules are good and the search only smooths them.
 constexpr std::uint64_t kWork = 20'000'000, kWorkWithoutLimit = 100'000;
-// OffloadMemory, the order of fewer micro-batches is repeated.
+// Beyond that, the order of fewer micro-batches is repeated.
 constexpr std::uint64_t kMostActions = 6'000;
 constexpr std::uint32_t kSeed = 20240110;
 
@@ -30,7 +30,7 @@ struct Found {
   Time cost = Time(INT64_MAX);
 };
 
-// The stage's micro-batches all alike, one chain, flushed: what this schedule may choose from.
+// The rules that this schedule may choose from: one chain, a flush at the end of the step, whole micro-batches.
 bool eligible(const Schedule& schedule, const Problem& problem) {
   const bool one_chain = schedule.placement == Placement::loop || schedule.placement == Placement::vee ||
                          schedule.placement == Placement::wave;

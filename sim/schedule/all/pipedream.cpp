@@ -15,8 +15,8 @@
 namespace rehearsal::schedule {
 namespace {
 
-// Time per micro-batch of a pipeline that runs for ever: the largest mean over the cycles of what waits for what, the
-// time around a cycle divided by the micro-batches it advances (Baccelli et al., Synchronization and Linearity, 1992).
+// Time per micro-batch of a pipeline that runs for ever: the largest mean over the cycles of dependencies, the time
+// around a cycle divided by the micro-batches it advances (Baccelli et al., Synchronization and Linearity, 1992).
 // F(r,k) waits for F(r-1,k); B(r,k) for B(r+1,k); on rank r, B(r,k) follows F(r,k+w) and F(r,k+w+1) follows B(r,k),
 // with w = p-1-r forwards ahead. Forwards lead only down the ranks and backwards only up, so a cycle that passes
 // nothing twice goes down from some rank i to some j and back: F(i..j), then B(j..i). It advances w_i + 1 - w_j = j-i+1

@@ -67,8 +67,8 @@ class Reorder {
     return kind == kB1End || kind == kB0End ? -1 : 0;
   }
 
-  // One past the cells of what the next action of a kind waits for: the micro-batch before, its own first cell, the
-  // neighbour that sends, the turn of the V.
+  // One past the cells of the actions that the next action of a kind waits for: the previous micro-batch, its own first
+  // cell, the sending neighbour, the turn of the V.
   std::size_t earliest(std::size_t rank, Kind kind) const {
     const std::size_t k = placed_[rank][kind].size();
     std::size_t first = k > 0 ? placed_[rank][kind][k - 1] + 1 : 0;

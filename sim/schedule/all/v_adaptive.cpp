@@ -25,7 +25,7 @@ Action action(const Problem& problem, std::uint32_t rank, Kind kind, std::uint32
           kOp[kind]};
 }
 
-// Gives times to a grid: every action follows, in a later cell, what it needs.
+// Gives times to a grid: every action is in a later cell than the actions that it needs.
 class Clock {
  public:
   explicit Clock(const Problem& problem) : p_(problem.ranks), m_(problem.microbatches), time_(p_), work_(p_) {
@@ -124,7 +124,7 @@ std::optional<Grid> search(const Problem& problem) {
   const std::uint32_t p = problem.ranks;
   Builder builder(p, problem.microbatches, chunk_limit(problem));
   Clock clock(problem);
-  std::map<std::vector<Block>, Builder::Result> seen;  // different rows below a first one often come to the same
+  std::map<std::vector<Block>, Builder::Result> seen;  // different rows below a first one often give the same
   std::optional<Grid> best;
   std::optional<Time> cost;
   for (const Block& first : first_rows())
@@ -149,7 +149,7 @@ std::optional<Grid> search(const Problem& problem) {
   return best;
 }
 
-// Where no block fits: each micro-batch through the whole V alone.
+// If no block fits: each micro-batch passes the whole V alone.
 constexpr std::array<Kind, kKinds> kAlone{kF0, kF1, kI1, kW1, kI0, kW0};
 
 void check_limit(const Problem& problem) {

@@ -57,8 +57,8 @@ void scan(const Grid& grid, const Each& each) {
     }
 }
 
-// One past the cells of what an action of kind F or I waits for: the neighbour that sends, the kind before on its own
-// rank, and the micro-batch before. F0 and I1 come from the rank above, F1 and I0 from the one below.
+// One past the cells of the actions that an F or I waits for: at the sending neighbour, of the previous kind on its own
+// rank, and of the previous micro-batch. F0 and I1 come from the rank above, F1 and I0 from the one below.
 Cell earliest(const Grid& grid, std::size_t rank, Kind kind, std::size_t k) {
   Cell after = -1;
   if ((kind == kF0 || kind == kI1) && rank > 0) after = std::max(after, grid[rank - 1].cells[kind][k]);

@@ -22,12 +22,11 @@ void check_limit(const std::string& name, const Problem& problem) {
       name, *problem.memory_limit, least));
 }
 
-// What each rank may hold where the peers' name of a limit says "1p": the micro-batches that 1F1B starts before the
-// first gradient comes back, p of them on every rank, of the larger of the first two stages (the first one also
-// embeds). A stage that holds more of a micro-batch than those (the last one keeps the logits of the loss) may hold
-// that excess for as many as 1F1B has in flight there, p - rank: else the limit would not admit what 1F1B itself does.
-// And where a weight gradient holds more than its forward did (what was recomputed), one may. A limit that the problem
-// gives holds as well.
+// The memory of each rank under the peers' limit "1p": the micro-batches that 1F1B starts before the first gradient
+// comes back, p of them on every rank, of the larger of the first two stages (the first one also embeds). A stage that
+// holds more per micro-batch than those (the last one keeps the logits of the loss) may hold that excess for as many as
+// 1F1B has in flight there, p - rank: else the limit would not admit 1F1B itself. And if a weight gradient holds more
+// than its forward did (recomputed values), one such excess is allowed. A limit that the problem gives holds as well.
 std::vector<double> limits(const Problem& problem, double multiple) {
   const std::uint32_t p = problem.ranks;
   const auto& held = problem.activation;
@@ -53,8 +52,9 @@ std::vector<Action> collect(Order order) {
   return actions;
 }
 
-// The heuristic does not always use the room that it is given, and more of it does not always help. So a larger limit
-// also looks at what the smaller ones found, and all look at 1F1B, the peer they are to beat with its own memory.
+// The heuristic does not always use the memory that it is given, and more memory does not always help. So a larger
+// limit also considers the orders found with smaller ones, and all consider 1F1B, the peer that they must beat within
+// its memory.
 Planned cheapest(const Problem& problem, std::uint32_t multiple) {
   ZbHeuristic best = zb_heuristic(problem, limits(problem, multiple));
   const auto cost = [&] { return best.costs[best.best]; };

@@ -10,7 +10,7 @@
 namespace rehearsal::schedule::search {
 namespace {
 
-// Where a forward that is put off on purpose may be the better choice: so often per state.
+// How often per state a deliberately delayed forward may be tried.
 constexpr std::size_t kMostWaits = 2;
 
 class Beam {
@@ -77,7 +77,7 @@ class Beam {
     }
   }
 
-  // Keeps the best children, none of which another one is better than in every respect.
+  // Keeps the best children, without those that another one beats in every respect.
   void select(std::vector<std::uint32_t>& trail) {
     std::stable_sort(children_.begin(), children_.end(), [](const Child& a, const Child& b) {
       return std::tie(a.bound, a.pressure) < std::tie(b.bound, b.pressure);

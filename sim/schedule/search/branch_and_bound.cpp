@@ -38,7 +38,7 @@ class Search {
     return stopped_;
   }
 
-  // What is left unexplored bounds the proof from below.
+  // Unexplored branches limit the proven lower bound.
   void leave_open(Ticks bound) { open_ = std::min(open_, bound); }
 
   void descend(std::size_t depth, Ticks bound) {

@@ -73,7 +73,7 @@ class Annealer {
       std::rotate(at + to, at + from, at + from + 1);
   }
 
-  // A move that changes the order and keeps it legal on its own rank and within the limit.
+  // A move that changes the order and keeps it legal on its rank and within the limit.
   bool propose(std::uint32_t& r, std::uint32_t& from, std::uint32_t& to) {
     r = below(model_.ranks);
     const auto& program = rank_[r].program;
@@ -107,7 +107,7 @@ class Annealer {
     return true;
   }
 
-  // Runs all programs; false if they wait for each other for ever.
+  // Runs all programs; false if they deadlock.
   bool evaluate(Value& value) {
     for (auto& stage : stage_) stage.done = {};
     queue_.clear();
@@ -130,7 +130,7 @@ class Annealer {
       value.cost = std::max(value.cost, span);
       sum += double(span);
     }
-    // Equal costs are told apart by the other ranks.
+    // Equal costs are ranked by the other ranks' times.
     value.energy = double(value.cost) + 0.5 * sum / double(model_.ranks);
     return true;
   }

@@ -23,8 +23,8 @@ void Memo::clear() {
   times_.clear();
 }
 
-// Two states with the same actions done have as many numbers each: when every rank is free, and when what has been
-// produced and not yet consumed can be consumed at the earliest.
+// Two states with the same actions done have equally many numbers: when every rank is free, and the earliest times at
+// which results that are produced and not yet consumed can be consumed.
 void Memo::describe(const State& state) {
   const Model& m = model_;
   now_.clear();

@@ -1,5 +1,5 @@
-// States that a search has been through, by what is done in them, so that a later state with the same actions done is
-// dropped when an earlier one was at least as early everywhere.
+// States that a search has visited, by the actions done in them: a later state with the same actions done is dropped if
+// an earlier one was at least as early everywhere.
 #pragma once
 #include <cstdint>
 #include <unordered_map>

@@ -70,8 +70,8 @@ void Model::find_precedences() {
 void Model::find_tails() {
   const std::size_t n = std::size_t(stages) * microbatches;
   forward_tail.assign(n, 0), input_tail.assign(n, 0), weight_tail.assign(n, 0);
-  // The first forward of a stage that memory keeps back until input gradient k of its rank's highest stage, or until
-  // weight gradient k of the stage. Found from the end, as k falls.
+  // The first forward of a stage that memory delays until input gradient k of its rank's highest stage, or until weight
+  // gradient k of the stage. Found from the end, as k falls.
   std::vector<std::uint32_t> after_input(stages, microbatches), after_weight(stages, microbatches);
   for (std::uint32_t k = microbatches; k-- > 0;) {
     const bool last = k + 1 == microbatches;

@@ -35,8 +35,8 @@ bool State::fits(Move move, double memory) const {
   return memory + reserve <= m.limit * (1 + 1e-12);
 }
 
-// A weight gradient was run although this action could have started in its place: the other way round, it starts
-// earlier and nothing ends later.
+// A weight gradient ran although this action could have started in its place: with the two exchanged, it starts earlier
+// and nothing ends later.
 bool State::wasted_weight(Move move, Ticks arrival) const {
   const Rank& r = rank[model->rank[move.stage]];
   return r.weight_start >= 0 && move.kind != Kind::weight && arrival <= r.weight_start && r.free > r.weight_start &&

@@ -1,5 +1,5 @@
-// Memory over time, for whatever a scenario asks: never negative, always the sum of its categories, and never less
-// reserved than allocated.
+// Memory over time, for any scenario: never negative, always the sum of its categories, and reserved is never less than
+// allocated.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// ZeRO-2, ZeRO-3 and buckets of predictions: bytes against the formulas of the ZeRO paper (arXiv 1910.02054), times
-// against a recurrence that knows starts where the task graph knows ends only.
+// Predicted ZeRO-2, ZeRO-3 and buckets: bytes against the formulas of the ZeRO paper (arXiv 1910.02054), times against
+// a recurrence that may refer to starts where the task graph only refers to ends.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -100,10 +100,9 @@ TEST_CASE("bytes over the wire: what is gathered and reduced in each of three mi
 
 namespace {
 
-// Time of the whole step by hand. Units in the order of computation: for each micro-batch embedding, layers, head up
-// and down again. The gather of unit i + n is asked for when unit i starts, the reduction of unit i when it has ended;
-// the data lane takes requests one by one, gathers that were asked for at the start of a unit before its reduction.
-// Nobody feels anybody.
+// Time of the whole step by hand. Units in the order of computation: for each micro-batch embedding, layers, head and
+// back again. The gather of unit i + n is requested when unit i starts, the reduction of unit i when it has ended; the
+// data lane serves requests in order, and gathers requested at a unit's start precede its reduction. No contention.
 Time by_hand(const Result& r, int microbatches, int layers, bool reshard, int prefetch) {
   const auto& graph = r.graph();
   const auto& program = graph.program_of(graph.ranks()[0]);

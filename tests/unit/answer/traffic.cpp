@@ -1,4 +1,4 @@
-// Who sends how much, in cases that a human can add up: data, tensor and pipeline parallelism, each alone, and what
+// Traffic per rank in cases that can be added up by hand: data, tensor and pipeline parallelism separately, and what
 // crosses a NIC.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -114,7 +114,7 @@ TEST_CASE("pipeline parallelism: an activation and a gradient for each micro-bat
   const auto* end = named(whole, "node 0 NIC 0 to leaf 0.0");
   REQUIRE(end);
   CHECK((end->bytes == 5 * kMessage && end->count == 16));
-  // Where nobody feels anybody no link is known; what is sent is the same.
+  // Without contention no link is known; the bytes sent are the same.
   const auto alone = of("framework.sharded_sends=false", "simulate.contention=off");
   CHECK(alone.links.empty());
   CHECK((alone.per_gpu == whole.per_gpu && alone.all_gpus == whole.all_gpus));
@@ -145,7 +145,8 @@ Result replicas(int zero, int n, int microbatches, const Sets& more) {
   Sets sets = {n < 8 ? fmt::format("cluster={{use: dgx-a100-80g, gpus: {}}}", n)
                      : fmt::format("cluster={{use: dgx-a100-80g, nodes: {}}}", n / 8),
                fmt::format("parallelism={{data: {}, zero: {}}}", n, zero),
-               fmt::format("batch={{global: {}, micro: 1}}", n * microbatches), "framework={use: fsdp-2023, nccl: 2.3}"};
+               fmt::format("batch={{global: {}, micro: 1}}", n * microbatches),
+               "framework={use: fsdp-2023, nccl: 2.3}"};
   sets.insert(sets.end(), more.begin(), more.end());
   return predict(scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets));
 }

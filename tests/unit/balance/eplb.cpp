@@ -1,5 +1,5 @@
 // Placements of experts against those of DeepSeek's EPLB, slot by slot, and our own search against them and against
-// what is known to be possible. Data: eplb/cases.jsonl.
+// known bounds. Data: eplb/cases.jsonl.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ balance::Problem problem_of(const json& c) {
   return p;
 }
 
-// Slots, counts and copies say the same, and loads are those of the experts.
+// Slots, counts and copies are consistent, and loads follow from the experts.
 void check_consistent(const balance::Problem& problem, const balance::Placement& placement) {
   const auto shape = balance::shape_of(problem);
   REQUIRE(placement.layers == problem.layers());

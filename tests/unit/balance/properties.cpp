@@ -1,5 +1,5 @@
-// What any good placement keeps: one more slot for every GPU never hurts, copies cost nothing, and the same question
-// has the same answer for any number of threads.
+// Properties of any good placement: one more slot per GPU never hurts, copies cost nothing, and the answer does not
+// depend on the number of threads.
 #include <doctest/doctest.h>
 
 #include <algorithm>

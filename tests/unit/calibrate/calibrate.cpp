@@ -1,4 +1,4 @@
-// What is measured, not how fast it is: every kind is there, every shape comes back, times are above zero and ordered.
+// Tests what is measured, not its speed: all kinds and shapes are present, times are positive and ordered.
 #include <doctest/doctest.h>
 
 #include <algorithm>

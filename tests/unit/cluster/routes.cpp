@@ -1,4 +1,4 @@
-// Routes, levels and reach on machines small enough for paper.
+// Routes, levels and paths of groups on machines small enough to check by hand.
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
@@ -96,7 +96,7 @@ TEST_CASE("a fat tree of switches of 8 ports") {
   CHECK(thin.levels()[1].out == Bandwidth(50e9));
 }
 
-TEST_CASE("what groups and messages find") {
+TEST_CASE("the paths of groups and messages") {
   // A node of 4 GPUs with 4 NICs of 25 GB/s: a group of stride 2 has the two beside its GPUs.
   const Machine rails(describe(4, 4, 4, 2));
   const auto& half = rails.reach({8, 2});

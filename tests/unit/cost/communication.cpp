@@ -32,7 +32,7 @@ const Bytes kSize(1'000'000'000);
 GroupShape group(std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
   return {ranks, per_node == 1 ? 8 : concurrent};
 }
-// All-gathers are rings always.
+// All-gathers always use rings.
 double gather_time(const CostModel& m, std::uint32_t ranks, std::uint32_t per_node, std::uint32_t concurrent) {
   return m.collective({all_gather, kSize, group(ranks, per_node, concurrent)});
 }

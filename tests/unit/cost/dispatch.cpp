@@ -1,4 +1,4 @@
-// Tokens on their way to their experts, by hand: which bytes go where, and what they take beside kernels.
+// Dispatch of tokens to experts, by hand: which bytes go where, and what they take from concurrent kernels.
 #include <doctest/doctest.h>
 
 #include "machines.hpp"
@@ -61,7 +61,7 @@ TEST_CASE("kernels beside an exchange lose the multiprocessors that it holds") {
   CHECK(both == doctest::Approx(kernels + exchange * 24 / 108).epsilon(1e-6));
 }
 
-TEST_CASE("what stands beside the exchange loses them, and what does not loses nothing") {
+TEST_CASE("a kernel beside the exchange loses those SMs, and idle time loses nothing") {
   const auto cost = model(models::Dispatcher::nccl, 1);
   const Gemm gemm{4096, 4096, 4096, 1, Precision::bf16, false};
   const Time idle = Time(1'000'000'000);  // nothing of the GPU for 1 ms

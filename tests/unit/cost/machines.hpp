@@ -1,6 +1,6 @@
-// A DGX A100 80 GB node and the framework of 2021 as tests need them, independent of the files in configs/.
-// Sources: A100 white paper (peak, SMs, HBM); constants of models/README.md; all-reduce times: vTrain's nccl-tests
-// tables (VIA-Research/vTrain, trace/a100/AR_GPU*_1M_1024M_LUT), 1 MiB to 1 GiB in powers of two, microseconds.
+// A DGX A100 80 GB node and the framework of 2021 for tests, independent of configs/. Sources: A100 white paper (peak,
+// SMs, HBM); constants of models/README.md; all-reduce times: vTrain's nccl-tests tables (VIA-Research/vTrain,
+// trace/a100/AR_GPU*_1M_1024M_LUT), 1 MiB to 1 GiB in powers of two, microseconds.
 #pragma once
 #include <array>
 

@@ -1,4 +1,4 @@
-// A measured GPU: fits solved by hand, prices from them, and which assumptions they end.
+// A measured GPU: fits solved by hand, prices from them, and the assumptions they replace.
 #include "cost/measured_gpu.hpp"
 
 #include <doctest/doctest.h>
@@ -311,7 +311,7 @@ TEST_CASE("whose profile it is") {
   CHECK(mismatch(t.gpu, gpu) == "the one measured has 132 multiprocessors, the other 108");
 }
 
-TEST_CASE("what was measured is assumed no more") {
+TEST_CASE("measured values are no longer assumed") {
   auto gpu = a100();
   gpu.assumed = {"sustained_clock",      "weight_gradient_rate", "kernel_gap", "sustained_memory_bandwidth",
                  "fused_attention_rate", "fp8_rowwise_speedup"};

@@ -201,7 +201,7 @@ TEST_CASE("kernels of experts are products, and a shift is one send") {
     return bare.collective({CollectiveKind::shift, size, GroupShape{ranks, 1}});
   };
   CHECK(shift(1) == 0);
-  CHECK(shift(4) == Approx(shift(8)));  // everybody sends at the same time, whoever there is
+  CHECK(shift(4) == Approx(shift(8)));  // all ranks send at the same time, however many there are
   CHECK(shift(4) == Approx(bare.message({size, 0, 1, Bytes(), 1})));
   // Out of nodes of 8 as slow as the message that leaves; as it was measured, where that was measured.
   const cost::CostModel two({dgx_a100(2)}, {}, own(), nullptr);

@@ -1,4 +1,4 @@
-// Times of whole layers: against an independent evaluation of the same equations, and against published stage profiles.
+// Times of whole layers against an independent evaluation of the same equations, and against published stage profiles.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -110,9 +110,11 @@ TEST_CASE("stage times of Zero Bubble table 9") {
   for (const Stage& s : stages) {
     CAPTURE(s.model);
     models::Shard shard{1, false, s.micro_batch, 1024, s.microbatches};
-    const auto work = models::framework_network(gpt(1, s.hidden, s.heads, 1024), fp16_unfused(), framework, shard).layer();
+    const auto work =
+        models::framework_network(gpt(1, s.hidden, s.heads, 1024), fp16_unfused(), framework, shard).layer();
     const double n = 1e3 * double(s.layers);
-    const double f = n * parts(cost, work.forward, shard).sum(), b = n * parts(cost, work.input_gradient_steps, shard).sum(),
+    const double f = n * parts(cost, work.forward, shard).sum(),
+                 b = n * parts(cost, work.input_gradient_steps, shard).sum(),
                  w = n * parts(cost, work.weight_gradient_steps, shard).sum();
     fmt::print(
         "zero bubble {:>5}: F {:.2f}/{:.2f} ({:+.1f} %)  B {:.2f}/{:.2f} ({:+.1f} %)  W {:.2f}/{:.2f} ({:+.1f} %)\n",

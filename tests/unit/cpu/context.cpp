@@ -1,5 +1,4 @@
-// A sequence that is cut over several ranks, all of them played here: what they compute together against one rank that
-// has all of it.
+// A sequence split over several ranks, all simulated here: their joint result against one rank with the whole sequence.
 #include <numeric>
 #include <set>
 

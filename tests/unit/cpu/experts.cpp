@@ -1,5 +1,4 @@
-// Routing, the way of rows to experts and back, and the experts' products, against definitions in double that know
-// nothing of slots.
+// Routing, moving rows to experts and back, and the experts' products, against definitions in double without slots.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -137,7 +136,7 @@ TEST_CASE("rows go to their experts and come back with their weights; so do grad
     const KernelDims dims{T, h, k, E, capacity};
     Floats x = random(T * h, 6), sent(E * capacity * h, NAN);
     run(KernelKind::dispatch_rows, dims, {&x, &r.slots, &sent});
-    // Slots that nobody has are zero; every other one holds the row of its choice.
+    // Unused slots are zero; every other one holds the row of its choice.
     std::map<std::int64_t, std::int64_t> row_in;
     for (std::int64_t i = 0; i < T * k; ++i)
       if (whole(r.slots[i]) >= 0) row_in[whole(r.slots[i])] = i / k;

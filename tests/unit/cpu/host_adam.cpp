@@ -1,4 +1,4 @@
-// The step that the cores of a host share is the one that a rank takes alone, to the last bit.
+// A step shared by the cores of a host equals the step of a single rank, to the last bit.
 #include "cpu/host_adam.hpp"
 
 #include <doctest/doctest.h>

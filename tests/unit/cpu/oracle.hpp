@@ -1,4 +1,4 @@
-// The forward kernels once more, straight from their definitions, in double and with nothing clever.
+// The forward kernels again, directly from their definitions, in double and without optimisation.
 #pragma once
 #include <cmath>
 #include <complex>

@@ -177,7 +177,8 @@ TEST_CASE("weights have the deviation that keeps activations of order one") {
 }
 
 TEST_CASE("tokens: targets are the next tokens and mostly follow one map") {
-  const backend::TrainingData learning{.seed = 3, .micro_batch = 10, .sequence = 100, .microbatches = 2, .vocabulary = 50};
+  const backend::TrainingData learning{
+      .seed = 3, .micro_batch = 10, .sequence = 100, .microbatches = 2, .vocabulary = 50};
   std::map<std::int32_t, std::map<std::int32_t, int>> follows;
   for (std::int64_t global = 0; global < 4; ++global) {
     const Sample data = sample(learning, global);

@@ -9,8 +9,8 @@ constexpr std::int64_t kTokens = 256, kVocabulary = 30, kWidth = 16, kTable = kV
 
 }  // namespace
 
-// At first all tokens are about as likely: a loss of about log 30 = 3.4. Of the next tokens nine in ten follow one map,
-// so that the best a bigram can do is about 0.1 log 30 + H(0.1) = 0.34 + 0.33.
+// Initially all tokens are about equally likely: a loss of about log 30 = 3.4. Nine in ten next tokens follow one map,
+// so the best that a bigram model can reach is about 0.1 log 30 + H(0.1) = 0.34 + 0.33.
 TEST_CASE("the synthetic tokens can be learnt within a few steps") {
   Bench bench;
   const BufferId table = bench.resident(4 * kTable), head = bench.resident(4 * kTable);

@@ -153,7 +153,9 @@ TEST_CASE("data of another micro-batch is another loss") {
   layer.forward_and_gradient();
   const graph::TaskGraph graph = layer.finish();
   backend::RunOptions tampered = options();
-  tampered.fault_injection.other_microbatch = [](RankId, LocalTask, std::uint32_t microbatch) { return microbatch + 1; };
+  tampered.fault_injection.other_microbatch = [](RankId, LocalTask, std::uint32_t microbatch) {
+    return microbatch + 1;
+  };
   const auto honest = make_worker(graph, RankId(0), options()), other = make_worker(graph, RankId(0), tampered);
   step(*honest, graph, 0), step(*other, graph, 0);
   const Doubles weights = wide(honest->learned().parameters.at(0));
@@ -175,7 +177,7 @@ TEST_CASE("every data rank has its own part of the data set") {
   CHECK(worker->learned().loss[0] == doctest::Approx(loss_of(weights, sample(learning, 3))).epsilon(1e-6));
 }
 
-TEST_CASE("what nobody wrote is not a number") {
+TEST_CASE("unwritten memory reads as NaN") {
   Layer layer;
   layer.add(KernelKind::squared_error, {T, n, T},
             {{layer.y, Access::allocate}, {layer.y, Access::read}, {layer.loss, Access::write}});

@@ -1,4 +1,4 @@
-// One rank alone against a transport that only records: what it posts, takes and joins, and in which order.
+// One rank against a transport that only records: what it posts, takes and joins, and in which order.
 #include "dispatch/rank_loop.hpp"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ using backend::RunOptions;
 using graph::EndpointKind;
 using graph::Lane;
 
-// Everything arrives at once, and everybody else has joined already.
+// Every message arrives at once, and all other ranks have joined already.
 class Recorder : public Transport {
  public:
   bool wire = true;
@@ -66,8 +66,8 @@ Exchange exchange(Lane send_lane, bool of_waits) {
     return id;
   };
   const WorkId receive = intern(graph::Receive{}, 0), compute = intern(Gemm{.m = 1, .n = 1, .k = 1}, 3);
-  const WorkId message =
-      of_waits ? intern(graph::FixedDelay{seconds(2e-3)}, 2) : intern(graph::Message{.size = Bytes(64), .gathered = {}}, 2);
+  const WorkId message = of_waits ? intern(graph::FixedDelay{seconds(2e-3)}, 2)
+                                  : intern(graph::Message{.size = Bytes(64), .gathered = {}}, 2);
   const WorkId gather = intern(graph::Collective{CollectiveKind::all_gather, Bytes(64), {}}, 4),
                scatter = intern(graph::Collective{CollectiveKind::reduce_scatter, Bytes(64), {}}, 1);
   graph::ProgramBuilder p("p");
@@ -85,7 +85,7 @@ Exchange exchange(Lane send_lane, bool of_waits) {
   return {std::move(graph).finish(), durations};
 }
 
-// A rank that sends to itself, with nobody to hand the bytes over.
+// A rank that sends to itself, without staging copies for the bytes.
 graph::TaskGraph message_alone() {
   graph::GraphBuilder builder;
   graph::ProgramBuilder p("p");

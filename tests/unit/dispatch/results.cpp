@@ -1,4 +1,4 @@
-// One timeline and one network from the pieces of each rank; all numbers by hand.
+// One timeline and one network from the results of the ranks; all numbers by hand.
 #include "dispatch/results.hpp"
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ graph::TaskGraph pair(Lane lane) {
   return std::move(graph).finish();
 }
 
-// Ranks without tasks that hold the given segments, each at its place.
+// Ranks without tasks that hold the given segments, each with its place.
 struct Holder {
   std::uint32_t tensor = 0, data = 0;
   std::vector<Segment> segments;
@@ -65,7 +65,8 @@ graph::TaskGraph holders(const std::vector<Holder>& ranks) {
   return std::move(graph).finish();
 }
 
-backend::TrainingResult train(const std::vector<Holder>& ranks, const std::vector<std::vector<std::vector<float>>>& held) {
+backend::TrainingResult train(const std::vector<Holder>& ranks,
+                              const std::vector<std::vector<std::vector<float>>>& held) {
   std::vector<RankResult> results(held.size());
   for (std::size_t r = 0; r < held.size(); ++r) results[r].learned.parameters = held[r];
   return trained(holders(ranks), results);
@@ -128,7 +129,7 @@ TEST_CASE("what disturbs a run") {
   restless[7] = Time(1230);  // nearest rank of 0.9 x 9 is the ninth of ten: the second largest
   CHECK(around(restless, 0, 0, 2) == std::vector<std::string>{"iterations spread by 23 % (p90 over p10)"});
   CHECK(around(calm, 0.5, 0, 1.5, 2) == std::vector<std::string>{"other programs used 0.50 of 2 cores"});
-  CHECK(around(calm, 0.5, 0, 0.2).empty());  // there was room for everybody, and timed tasks need no memory
+  CHECK(around(calm, 0.5, 0, 0.2).empty());  // no core was lacking, and timed tasks need no memory
   CHECK(around(calm, 0.5, 0, 0.2, 1) == std::vector<std::string>{"other programs used 0.50 of 2 cores"});
   CHECK(around(calm, 0.2, 0, 0.9, 1).empty());
   CHECK(around(calm, 0, 0.3, 1.7, 2) == std::vector<std::string>{"the hypervisor took 0.30 of 2 cores"});

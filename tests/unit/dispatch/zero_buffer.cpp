@@ -1,4 +1,4 @@
-// Orders that run only where messages are buffered, and orders that always run.
+// Orders that only run with buffered messages, and orders that always run.
 #include "dispatch/zero_buffer.hpp"
 
 #include <doctest/doctest.h>
@@ -14,8 +14,8 @@ using graph::EndpointKind;
 using graph::Lane;
 using graph::Pass;
 
-// 1F1B of two stages and `m` micro-batches: rank 0 F0 F1 B0 F2 B1 ... B, rank 1 F0 B0 F1 B1 ...; sends behind what
-// makes their data, receives on the lane given, ahead of what needs theirs.
+// 1F1B of two stages and `m` micro-batches: rank 0 F0 F1 B0 F2 B1 ... B, rank 1 F0 B0 F1 B1 ...; a send follows the
+// pass that produces its data, a receive, on the given lane, precedes the pass that needs its data.
 graph::TaskGraph one_f_one_b(std::uint32_t m, Lane sends, Lane receives) {
   graph::GraphBuilder graph;
   const WorkId compute = graph.intern(graph::FixedDelay{Time(1)}), receive = graph.intern(graph::Receive{});
@@ -53,7 +53,7 @@ TEST_CASE("1F1B runs without buffers when every channel is a stream of its own")
   CHECK_NOTHROW(check_zero_buffer(one_f_one_b(6, Lane::compute, Lane::receive)));
 }
 
-TEST_CASE("1F1B with one stream for everything stalls: both send and nobody receives") {
+TEST_CASE("1F1B with one stream for everything stalls: both ranks send and neither receives") {
   // Rank 0 sends F1 while rank 1, which needs F1 next, first sends the gradient of B0, which rank 0 takes after F1.
   const graph::TaskGraph graph = one_f_one_b(6, Lane::compute, Lane::compute);
   CHECK_NOTHROW(graph::validate(graph));  // no cycle: with buffers it runs
@@ -91,8 +91,8 @@ TEST_CASE("groups meet, and a member that waits for a message of another member 
     return std::move(builder).finish();
   };
   CHECK_NOTHROW(check_zero_buffer(graph(true)));
-  CHECK_THROWS_WITH_AS(check_zero_buffer(graph(false)), doctest::Contains("all-reduce waits for member 1 of group 'data'"),
-                       MachineError);
+  CHECK_THROWS_WITH_AS(check_zero_buffer(graph(false)),
+                       doctest::Contains("all-reduce waits for member 1 of group 'data'"), MachineError);
 }
 
 }  // namespace rehearsal::dispatch

@@ -1,4 +1,4 @@
-// Small graphs whose times are worked out in the comments; both evaluators must agree with them.
+// Small graphs with times worked out in the comments; both evaluators must reproduce them.
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"

@@ -1,4 +1,4 @@
-// On random graphs without cycles: replay = events = longest paths by Boost.Graph, whatever the order of building.
+// On random acyclic graphs: replay = events = longest paths by Boost.Graph, in any order of building.
 #include <doctest/doctest.h>
 
 #include <boost/graph/adjacency_list.hpp>
@@ -23,7 +23,7 @@ class Dice {
   bool one_in(std::size_t n) { return below(n) == 0; }
 
  private:
-  std::mt19937_64 random_;  // its numbers are fixed by the standard; distributions are not
+  std::mt19937_64 random_;  // the standard fixes its numbers, but not those of distributions
 };
 
 // Operations in a global order, each after earlier ones only: no cycle by construction.
@@ -78,8 +78,8 @@ Recipe random_recipe(Dice& dice) {
   return recipe;
 }
 
-// Swaps neighbours of one rank that neither lane order nor a dependency nor a common endpoint orders: the same graph,
-// but its ids need no longer be a common order of all ranks.
+// Swaps neighbouring ops of one rank that are not ordered by lane, dependency or common endpoint: the same graph, but
+// its ids need no longer be a common order of all ranks.
 void scramble(Recipe& recipe, Dice& dice) {
   for (std::size_t n = 200; n > 0; --n) {
     const std::size_t a = dice.below(recipe.ops.size());
@@ -159,7 +159,7 @@ std::vector<std::pair<Time, Time>> simulate(const Built& built, const char* engi
   return spans;
 }
 
-// As graphs of more lanes than a cache line holds are evaluated.
+// Evaluates as if the graph had more lanes than a cache line holds.
 std::vector<std::pair<Time, Time>> simulate_wide(const Built& built) {
   backend::Timeline timeline;
   timeline.start.resize(built.graph.tasks());
@@ -221,7 +221,7 @@ TEST_CASE("ids that are no common order stop replay at most, never auto") {
       ++stuck;
     }
   }
-  // Both kinds must occur, or this test shows nothing.
+  // Both kinds must occur, or this test proves nothing.
   CHECK(replayed > 0);
   CHECK(stuck > 0);
 }

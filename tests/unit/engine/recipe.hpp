@@ -1,4 +1,4 @@
-// A graph written down as a list of operations in a legal global order, and built from it in any order of ranks.
+// A graph given as a list of operations in a legal global order; the ranks can be added in any order.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rehearsal::engine {
 struct Op {
   std::size_t rank = 0;
   graph::Lane lane = graph::Lane::compute;
-  std::int64_t duration = 0;       // ps; of a receive: ignored
+  std::int64_t duration = 0;       // ps; ignored for a receive
   std::vector<std::size_t> after;  // earlier ops of the same rank
   graph::EndpointKind kind = graph::EndpointKind::send;
   std::size_t joint = SIZE_MAX;  // channel or group; SIZE_MAX = no endpoint
@@ -23,10 +23,10 @@ struct Recipe {
   std::size_t ranks = 0;
   std::vector<Op> ops;
   std::size_t joints = 0;
-  std::int64_t latency = INT64_MAX;  // of every message: what is left of its duration holds its wire
+  std::int64_t latency = INT64_MAX;  // of every message; the rest of its duration occupies its wire
 };
 
-// The graph, and for every op its task. `order` is the order in which ranks are added.
+// The graph, and the task of every op. `order`: in which ranks are added.
 struct Built {
   graph::TaskGraph graph;
   std::vector<TaskId> task;

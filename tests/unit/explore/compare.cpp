@@ -77,7 +77,7 @@ TEST_CASE("results do not depend on the number of threads; a wrong variant does 
   CHECK(results[0][1] == 515'011'000'000);
 }
 
-TEST_CASE("what is no mistake of the user stops the comparison") {
+TEST_CASE("an error that is not the user's stops the comparison") {
   const auto all = variants(std::vector<std::string>{kTeaching}, std::vector<Vary>{{"batch.microbatches", {"8", "9"}}});
   const auto throws = [&](unsigned jobs) {
     compare(all, {}, jobs, [](std::size_t i, const answer::Result&) {

@@ -89,7 +89,7 @@ TEST_CASE("an element whose gradient is rounding noise is judged by its gradient
   other.tensors[0].values = {3 + 6e-3f, 4};
   CHECK_FALSE(verify(other, reference, {}).ok);
   CHECK(mentions(verify(other, reference, {}), "qkv_weight differs by 0.0012 relative"));
-  // Where gradients are the same, or nobody noted how weights respond, nothing is explained.
+  // Where gradients agree, or no response of the weights was recorded, nothing is explained.
   other = reference;
   other.tensors[0].values[1] += 6e-3f;
   CHECK_FALSE(verify(other, reference, {}).ok);

@@ -1,4 +1,4 @@
-// Small cases whose times are worked out in the comments. Capacities and rates are round: no floor is visible.
+// Small cases with times worked out in the comments. Capacities and rates are round, so rounding down does not show.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ struct Ends {
   std::vector<Time> moved, ended;
 };
 
-// Starts are timers; tags are the numbers of the starts. All methods must agree.
+// Starts are timers; tags are the indices of the starts. All methods must agree.
 Ends run(const std::vector<Wide>& capacities, const std::vector<Start>& starts,
          const std::function<void(Flows&)>& at_the_end = {}) {
   std::vector<Ends> all;
@@ -121,7 +121,7 @@ TEST_CASE("a hold begins and ends while a kernel runs") {
 }
 
 TEST_CASE("a hold that takes everything") {
-  // The kernel stands still from 1 to 3 ms, and says so to whoever asks what it waited for.
+  // The kernel stalls from 1 to 3 ms, and reports what it waited for.
   const Ends ends = run(
       {8 * kGiga}, {{Time{}, {moves(ms(10), kGiga, {{0, 8, 0}})}}, {ms(1), {moves(ms(2), kGiga, {{0, 0, 8 * kGiga}})}}},
       [](const Flows& flows) { CHECK(flows.usage()[0].slowed == ms(2)); });
@@ -151,7 +151,7 @@ TEST_CASE("a chain of links: who is stopped leaves the rest") {
   CHECK(ends.ended == std::vector{ms(3), ms(7), ms(7), ms(3)});
 }
 
-TEST_CASE("phases follow each other; what trails takes nothing") {
+TEST_CASE("phases follow each other; a trailing one takes nothing") {
   // Twice (1 ms moving, 1 ms trailing). The other runs through: 1 ms shared, and so on. First: 2 ms at half rate, 1 ms
   // trailing, during which the other is alone. Other: 5 ms of work = 1 in [0,2], 1 in [2,3], 1 in [3,5], 2 in [5,7].
   Phase twice = moves(ms(1), 10 * kGiga, {{0, 1, 0}}, ms(1));
@@ -185,7 +185,7 @@ TEST_CASE("alone a strand ends exactly when it says") {
   CHECK(run({1'000'000'007}, {{Time{}, {moves(odd, 999'999'937, {{0, 1, 0}})}}}).ended == std::vector{odd});
 }
 
-TEST_CASE("what fits at full speed limits nobody") {
+TEST_CASE("a resource that carries all at full speed limits no flow") {
   // 4 + 6 of 10: none is slowed, although the fair share of 5 is less than the second takes.
   const Ends ends =
       run({10 * kGiga},
@@ -194,7 +194,7 @@ TEST_CASE("what fits at full speed limits nobody") {
   CHECK(ends.ended == std::vector{ms(1), ms(2)});
 }
 
-TEST_CASE("a long run that nobody disturbs is one event; one that is disturbed goes on as if it always had events") {
+TEST_CASE("an undisturbed long run is one event; a disturbed one continues as if it always had events") {
   std::vector<Phase> layers(300, moves(ms(1), 10 * kGiga, {{0, 1, 0}}, ms(1)));
   const std::vector<Wide> capacities{10 * kGiga, 10 * kGiga};
   Flows flows(capacities);

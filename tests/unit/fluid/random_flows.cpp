@@ -1,4 +1,4 @@
-// Random runs that start at random times or one after another, taken in every way that must not matter.
+// Random runs that start at random times or one after another, simulated in ways that must give the same result.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,9 +34,9 @@ Case random_case(std::uint64_t seed) {
                                  : Wide(1000 + random.below(1u << 30)) << random.below(40));
   const auto flow = [&] {
     Flow s{Time(round ? static_cast<std::int64_t>(random.below(5)) * 1'000'000'000
-                        : static_cast<std::int64_t>(random.below(1u << 31))),
-             static_cast<std::int64_t>(round ? 1000 * (1 + random.below(4)) : 1 + random.below(1u << 30)),
-             {}};
+                      : static_cast<std::int64_t>(random.below(1u << 31))),
+           static_cast<std::int64_t>(round ? 1000 * (1 + random.below(4)) : 1 + random.below(1u << 30)),
+           {}};
     for (std::uint64_t uses = random.below(4); uses > 0; --uses) {
       Use use{static_cast<std::uint32_t>(random.below(resources)), 0, 0};
       const Wide capacity = c.capacities[use.resource];
@@ -76,7 +76,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-// `order`: in which runs that start in one instant are started. `look` is called whenever time is about to pass.
+// `order`: of runs that start at the same instant. `look` is called whenever time is about to advance.
 template <class Look>
 Result run(const Case& c, Flows::Method method, const std::vector<std::size_t>& order, Flows::Counts& counts,
            Look look) {

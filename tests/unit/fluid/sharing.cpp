@@ -1,4 +1,4 @@
-// Demands come and go at random; what only the changes were followed up for is held against filling from zero.
+// Demands come and go at random; incremental updates must equal filling from zero.
 #include "fluid/sharing.hpp"
 
 #include <doctest/doctest.h>
@@ -70,12 +70,12 @@ std::vector<Share> fill(const std::vector<Wide>& capacities, const std::vector<D
   }
 }
 
-// Small figures make ties and floors frequent, large ones use the bits.
+// Small numbers make ties and roundings frequent, large ones use all bits.
 struct Case {
   std::vector<Wide> capacities;
   Random random;
   bool small, holds;
-  std::uint64_t reach;  // uses of a demand lie within so many resources: small components or one large
+  std::uint64_t reach;  // the uses of a demand span this many resources: small components or one large
 
   explicit Case(std::uint64_t seed) : random(seed), small(seed % 2), holds(seed % 3 == 0) {
     const std::uint64_t n = 1 + random.below(24);
@@ -167,7 +167,7 @@ TEST_CASE("following up changes gives what filling from zero gives, and that is 
   CHECK(taken_over > 1000);
 }
 
-TEST_CASE("max-min: who could still rise would lower somebody who has no more") {
+TEST_CASE("max-min: no demand can rise without lowering one that has no more") {
   for (std::uint64_t seed = 1000; seed < 1200; ++seed) {
     CAPTURE(seed);
     Case c(seed);

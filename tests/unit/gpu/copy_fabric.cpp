@@ -1,4 +1,4 @@
-// Collectives among virtual stages: rings of copies and additions, against sums made here.
+// Collectives among virtual stages: rings of copies and additions, against sums computed here.
 #include "gpu/copy_fabric.hpp"
 
 #include <doctest/doctest.h>
@@ -23,8 +23,7 @@ graph::TaskGraph group_of(std::size_t n) {
   graph::ProgramBuilder program("member");
   const auto endpoint = program.endpoint(graph::EndpointKind::group);
   const auto work = builder.intern(graph::Collective{});
-  program.add(
-      {.work = work, .lane = graph::Lane::data_comm, .coordinates = {}, .endpoint = endpoint.value});
+  program.add({.work = work, .lane = graph::Lane::data_comm, .coordinates = {}, .endpoint = endpoint.value});
   const auto id = builder.add(std::move(program).finish());
   std::vector<graph::GroupMember> members;
   for (std::size_t r = 0; r < n; ++r) members.push_back({builder.add_rank(id), endpoint});

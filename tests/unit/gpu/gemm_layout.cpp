@@ -1,4 +1,4 @@
-// The calls that we would make of a column-major BLAS, made of a naive one.
+// Our calls of a column-major BLAS, executed by a naive one.
 #include "gpu/gemm_layout.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +9,7 @@
 namespace rehearsal::gpu {
 namespace {
 
-// Small whole numbers, different everywhere near: sums are exact and a wrong index shows.
+// Small integers that differ between neighbours: sums are exact and a wrong index shows.
 std::vector<double> numbers(std::int64_t size, int seed) {
   std::vector<double> all;
   for (std::int64_t i = 0; i < size; ++i) all.push_back(double((i * 7 + i * i * 3 + seed * 5) % 23 - 11));

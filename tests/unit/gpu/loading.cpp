@@ -1,4 +1,4 @@
-// Code that is loaded at its first launch may wait for messages under way, whose other side waits for us.
+// Loading code at a first launch may wait for pending messages whose other side waits for us.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using test::RecordingCommunicators;
 using test::RecordingDevice;
 using test::World;
 
-// What the recorder says about a kernel of which the first launch comes after a message.
+// The recorder's complaint about a kernel that is first launched after a message.
 std::size_t complaints(bool loaded) {
   World world({});
   RecordingDevice device(world), peer(world);

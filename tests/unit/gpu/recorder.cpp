@@ -1,4 +1,4 @@
-// The recorder finds what it is there for: every rule is broken here once, and only by what breaks it.
+// The recorder finds violations: each rule is broken here exactly once, by nothing but its own violation.
 #include "recorder/recorder.hpp"
 
 #include <doctest/doctest.h>
@@ -101,7 +101,7 @@ TEST_CASE("waits that do nothing and pageable copies are found") {
   t.run();
 }
 
-TEST_CASE("messages meet in order, of equal sizes, and nobody buffers") {
+TEST_CASE("messages meet in order, with equal sizes, and nothing is buffered") {
   World world({.seed = 3});
   RecordingDevice one(world), two(world);
   RecordingCommunicators of_one(world, one), of_two(world, two);
@@ -114,7 +114,7 @@ TEST_CASE("messages meet in order, of equal sizes, and nobody buffers") {
   left->send(from, kSize, 1, a);
   while (world.progress()) {
   }
-  CHECK(world.waiting() == 1);  // the send, until somebody receives
+  CHECK(world.waiting() == 1);  // the send, until there is a receive
   right->receive(into, kSize, 0, b);
   while (world.progress()) {
   }

@@ -1,4 +1,4 @@
-// The rules of recordings: each is broken here once, and only by what breaks it.
+// The rules of recordings: each is broken here exactly once, by nothing but its own violation.
 #include "recorder/recording.hpp"
 
 #include <doctest/doctest.h>
@@ -148,7 +148,7 @@ TEST_CASE("a recording ends where it began, and there is one at a time") {
   CHECK(t.world.broken().size() == 4);
 }
 
-TEST_CASE("a recording frees what it allocates, once, and nobody else does or frees in it") {
+TEST_CASE("a recording frees its own blocks, once, and only those") {
   Counting t;
   const auto outside = t.device.allocate(t.pool, kRecorded, t.a);
   const Bytes before = t.device.high_water(t.pool);

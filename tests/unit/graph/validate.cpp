@@ -132,13 +132,4 @@ TEST_CASE("hand-made programs are checked") {
   CHECK(complaint(std::move(graph).finish()).find(expected) != std::string::npos);
 }
 
-TEST_CASE("dot has a line per task and per edge") {
-  const std::string dot = to_dot(ping(1));
-  // compute -> send -> receive -> compute: 4 vertices, 3 edges.
-  CHECK(dot.find("\"rank 0: F0 s0 send\"") != std::string::npos);
-  std::size_t arrows = 0;
-  for (std::size_t i = dot.find("->"); i != std::string::npos; i = dot.find("->", i + 1)) ++arrows;
-  CHECK(arrows == 3);
-}
-
 }  // namespace rehearsal::graph

@@ -1,4 +1,4 @@
-// Attention and its gradient against hw/cpu: tiles that are not full, depths that are not padded, one position.
+// Attention and its gradient against hw/cpu: partial tiles, unpadded depths, a single position.
 #include "trials.hpp"
 
 namespace rehearsal::kernels {

@@ -1,4 +1,4 @@
-// Every kind of kernel against hw/cpu, in fp32 and bf16, on shapes that fit no tile, no vector and no block.
+// Every kind of kernel against hw/cpu, in fp32 and bf16, on shapes that are no multiple of any tile, vector or block.
 #include <set>
 
 #include "trials.hpp"

@@ -1,4 +1,4 @@
-// SGD and AdamW against hw/cpu; the master copy of parameters in bf16; the way back of a step.
+// SGD and AdamW against hw/cpu; the master copy of bf16 parameters; rollback of a step.
 #include "trials.hpp"
 
 namespace rehearsal::kernels {
@@ -72,7 +72,7 @@ TEST_CASE("AdaLOMO does what hw/cpu does, of matrices and vectors, in fp32 and r
 }
 
 TEST_CASE("SGD without a master copy rounds its parameters at every step") {
-  // 1 - 2^-10 is no bf16 number: below 1 they are 2^-8 apart. The parameter stays at 1 however often it is stepped.
+  // 1 - 2^-10 is not a bf16 number: below 1 they are 2^-8 apart. However many steps, the parameter stays at 1.
   Trial t = trial(KernelKind::sgd, {1, 0, 0, std::int64_t(Master::none)});
   t.kernel.precision = Precision::bf16;
   t.learning.learning_rate = 1.f / 1024;
@@ -112,7 +112,7 @@ TEST_CASE("the correction of the first step is exact: the first update has the s
   const Operands after = t.by_host();
   CHECK(after[1][0] == doctest::Approx(.75));
   CHECK(after[1][1] == doctest::Approx(1.25));
-  CHECK(after[1][2] == 1);  // never had a gradient: 0 / 0 is not taken
+  CHECK(after[1][2] == 1);  // without any gradient: 0 / 0 is avoided
 }
 
 }  // namespace rehearsal::kernels

@@ -1,4 +1,4 @@
-// That the checks of the other files can fail: kernels with the errors that they are there to find.
+// Shows that the checks of the other files can fail: kernels with the errors that those checks must find.
 #include "kernels/executor.hpp"
 #include "trial.hpp"
 
@@ -36,8 +36,8 @@ Values neighbours(bool barrier, bool writes, const HostOrder& order) {
   return out;
 }
 
-// Adds over blocks into one number. In order, 2^27 comes first, and the ones after it are lost: floats are 16 apart
-// there.
+// Adds over blocks into one number. In block order 2^27 comes first and the following ones are lost: floats are 16
+// apart there.
 struct Racing {
   static constexpr int kThreads = 32;
   using Shared = Nothing;

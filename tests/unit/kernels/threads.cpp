@@ -1,6 +1,5 @@
-// Blocks run by real threads, each of which goes through the whole kernel by itself, as on a GPU: what stands between
-// phases must be the same for all of them, or they wait for each other forever; and under ThreadSanitizer (preset tsan)
-// a missing barrier is a data race.
+// Blocks run by real threads, each of which runs the whole kernel by itself, as on a GPU: code between phases must be
+// the same for all of them, or they deadlock; and under ThreadSanitizer (preset tsan) a missing barrier is a data race.
 #include <barrier>
 #include <deque>
 #include <memory>
@@ -19,7 +18,7 @@ struct Block {
   typename Kernel::Shared shared;
   double numbers[kThreads];
   std::barrier<> barrier{kThreads};
-  // Shuffles wait for the threads of a warp alone: they must not stand in for a barrier of the block.
+  // Shuffles wait only for the threads of a warp: they must not act as a barrier of the block.
   std::deque<std::barrier<>> warps;
   Block() {
     for (int warp = 0; warp < kThreads / kWarp; ++warp) warps.emplace_back(kWarp);
@@ -75,7 +74,7 @@ class ThreadTeam {
   Shared& shared;
 
  private:
-  // The number of another thread, by way of a barrier of all that take part.
+  // The number of another thread, exchanged through a barrier of all participants.
   template <class X>
   X other(X x, int thread, std::barrier<>& barrier) {
     all_.numbers[thread_] = double(x);

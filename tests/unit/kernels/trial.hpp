@@ -1,4 +1,4 @@
-// One kernel on random operands, run by the sources that a GPU runs and by hw/cpu, and compared.
+// One kernel on random operands, run by the sources of the GPU and by hw/cpu, and compared.
 #pragma once
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ inline Values random_values(std::size_t n, std::mt19937& bits, double deviation 
   return values;
 }
 
-// An operand as it is stored, with elements of a pattern before and behind it that nobody may write.
+// An operand as stored, with guard elements of a pattern before and behind it that must not be written.
 class Stored {
  public:
   // `shift`: elements that it begins after a multiple of 16 bytes.
@@ -44,7 +44,7 @@ class Stored {
     }
   }
   void* data() { return reinterpret_cast<std::byte*>(bytes_.data()) + first_; }
-  std::span<std::byte> whole() { return std::as_writable_bytes(std::span(bytes_)); }  // with what nobody may write
+  std::span<std::byte> whole() { return std::as_writable_bytes(std::span(bytes_)); }  // with the guard elements
   Values values() {
     Values result(size_);
     for (std::size_t i = 0; i < size_; ++i)
@@ -70,10 +70,10 @@ class Stored {
   std::vector<Line> bytes_;
 };
 
-// All memory that a Call points into, piece by piece: what has to be brought to where it runs, and back.
+// All memory that a Call points to, in pieces: must be copied to where it runs, and back.
 using Pieces = std::vector<std::span<std::byte>>;
 
-// The kernel in fp32, its operands before it runs, and what it needs beside them.
+// The kernel in fp32, its operands before it runs, and its other inputs.
 struct Trial {
   Kernel kernel;
   std::int64_t tensor = 0, data = 0, context = 0;
@@ -88,7 +88,7 @@ struct Trial {
 
   Precision precision(std::size_t operand) const { return operand_precision(kernel, operand); }
 
-  // Inputs that bf16 holds exactly, so that both sides start from the same numbers.
+  // Inputs that are exact in bf16, so that both sides start from the same numbers.
   Trial in_bf16() const {
     Trial other = *this;
     other.kernel.precision = Precision::bf16;
@@ -187,8 +187,8 @@ inline bool same_bits(const Operands& a, const Operands& b) {
   return true;
 }
 
-// The largest error beyond what rounding the expected number once allows, relative to the largest expected number.
-// Rounding to bf16 is within 2^-8 of the number.
+// The largest error beyond one rounding of the expected number, relative to the largest expected number. Rounding to
+// bf16 is within 2^-8 of the number.
 inline double distance(const Values& found, const Values& expected, Precision precision) {
   REQUIRE(found.size() == expected.size());
   double worst = 0, scale = 1e-30;

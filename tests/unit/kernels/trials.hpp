@@ -1,4 +1,4 @@
-// The trials that every runner of kernels has to pass (hosts and GPUs), and what a result must be like: one list.
+// The trials that every runner of kernels must pass (hosts and GPUs), and the tolerance of their results: one list.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 
 namespace rehearsal::kernels {
 
-// Sums of up to some thousand terms in fp32 (attention, products) or of fp32 terms in double; exponentials that are a
-// few units of 2^-24 apart: all well within this share of the largest entry.
+// Sums of up to some thousand terms in fp32 (attention, products) or of fp32 terms in double, and exponentials with
+// errors of a few units of 2^-24: all well within this share of the largest entry.
 inline constexpr double kTolerance = 1e-5;
 
 inline bool is_loss(KernelKind kind, std::size_t operand) {
@@ -19,7 +19,7 @@ inline bool holds_slots(KernelKind kind, std::size_t operand) {
   return (kind == KernelKind::route && operand == 2) || slots_operand(kind) == operand;
 }
 
-// Rounding decides what is equal: the oracle starts from the same bits, and leaves alone what is only read.
+// Rounding decides equality: the oracle starts from the same bits, and does not write read-only operands.
 inline void check_against_cpu(const Trial& t, const Operands& expected, const Operands& found) {
   REQUIRE(found.size() == expected.size());
   for (std::size_t o = 0; o < expected.size(); ++o) {
@@ -95,7 +95,7 @@ inline std::vector<Trial> context_trials() {
         for (const K kind : {K::take_columns, K::put_columns})
           for (const std::int64_t first : {0, 8}) all.push_back(trial(kind, {T, 3 * n + 8, first, n}, 0, 0, ++seed));
       }
-  // Tiles of queries and keys that see each other not at all, partly, and wholly; after a step before.
+  // Tiles of queries and keys that see each other not at all, partly, and wholly; after an earlier step.
   struct Shape {
     std::int64_t b, heads, s, d, kv;
   };
@@ -109,7 +109,7 @@ inline std::vector<Trial> context_trials() {
           Trial forward = on_context(trial(K::attention_part, dims(step), 0, 0, ++seed), rank);
           Trial whole = on_context(trial(K::attention_part, dims(kAllBlocks), 0, 0, seed), rank);
           const Operands after = whole.by_cpu();
-          if (step == 1)  // what the own block left
+          if (step == 1)  // results of the own block's step
             forward.operands[2] = after[2], forward.operands[3] = after[3];
           Trial back = on_context(trial(K::attention_part_gradient, dims(step), 0, 0, ++seed), rank);
           back.operands[0] = whole.operands[0], back.operands[2] = after[2], back.operands[3] = after[3];
@@ -161,7 +161,7 @@ inline std::vector<Trial> plain_trials() {
       add(std::move(error));
     }
     add(trial(K::squared_error_gradient, {rows, n, 4 * rows}, 0, 0, ++seed));
-    // The second rank has padding, the third nothing else.
+    // The second rank has some padding, the third only padding.
     const std::int64_t vocabulary = n + n / 2 + 1;
     for (const std::int64_t tensor : {0, 1, 2}) {
       const Trial local = trial(K::cross_entropy_local, {rows, n, vocabulary, 3}, tensor, 0, ++seed, int(vocabulary));
@@ -175,7 +175,7 @@ inline std::vector<Trial> plain_trials() {
       Trial loss = trial(K::cross_entropy, {rows, n, vocabulary, 3, 2 * rows}, tensor, 0, ++seed);
       for (std::size_t i = 1; i < loss.operands[0].size(); i += 3)
         loss.operands[0][i] = 1 + std::abs(loss.operands[0][i]);
-      for (std::int64_t i = 0; i < rows; ++i) {  // a rank of padding alone
+      for (std::int64_t i = 0; i < rows; ++i) {  // a rank with only padding
         loss.operands[0][std::size_t(3 * (2 * rows + i))] = -std::numeric_limits<float>::infinity();
         loss.operands[0][std::size_t(3 * (2 * rows + i) + 1)] = 0;
       }
@@ -193,7 +193,7 @@ struct AttentionShape {
   std::int64_t batch, heads, positions, depth, kv_heads = heads;
 };
 // All four padded depths; positions below, at and beyond one and two tiles of 64 (of 32 for the gradient at depth 256);
-// heads of keys that several heads of queries read, within a sequence and across two.
+// key heads shared by several query heads, within a sequence and across two.
 inline const std::vector<AttentionShape> kAttentionShapes = {
     {1, 1, 1, 1},    {2, 1, 3, 5},      {1, 2, 64, 32},   {1, 1, 65, 31},  {2, 2, 130, 8},
     {1, 1, 70, 64},  {1, 2, 67, 40},    {1, 1, 129, 72},  {1, 1, 90, 128}, {1, 1, 66, 129},
@@ -204,7 +204,7 @@ inline Trial attention_trial(const AttentionShape& s, bool causal, unsigned seed
   return bf16 ? t.in_bf16() : t;
 }
 
-// With what the forward pass left: out as it is stored.
+// With the results of the forward pass; `out` as it is stored.
 inline Trial attention_gradient_trial(const AttentionShape& s, bool causal, unsigned seed, bool bf16) {
   Trial before = attention_trial(s, causal, seed, bf16);
   const Operands after = before.by_cpu();
@@ -229,7 +229,7 @@ inline std::vector<Trial> attention_trials() {
 inline constexpr std::array kOptimizers = {KernelKind::sgd, KernelKind::adamw, KernelKind::adamw_keep,
                                            KernelKind::adamw_rollback};
 
-// Gradient and parameters of e elements, or of a buffer of all shards of which `data` is the own one.
+// Gradient and parameters of e elements, or of a buffer of all shards in which `data` selects the own one.
 inline Trial optimizer_trial(KernelKind kind, std::int64_t e, Flat gradient, Flat parameters, std::int64_t data,
                              unsigned seed) {
   Trial t = trial(kind, {e, std::int64_t(gradient), std::int64_t(parameters)}, 0, data, seed);
@@ -265,7 +265,7 @@ inline std::vector<Trial> optimizer_trials() {
   return all;
 }
 
-// `found`: of the same step in fp32. In bf16 the master copy must do what the parameters do there, and the parameters
+// `found`: the same step in fp32. In bf16 the master copy must do what the fp32 parameters do, and the parameters must
 // be the rounded master copy.
 inline void check_master(const Trial& narrow, const Operands& rounded, const Operands& found) {
   CHECK(same_bits(rounded[0], found[0]));

@@ -70,7 +70,7 @@ TEST_CASE("the folder of a parent that was killed goes with the next run, that o
 
 TEST_CASE("what only looks like a folder of a run is left alone") {
   const Temporary temporary;
-  fs::create_directory(temporary.path / "rehearse-notes1");  // nobody ever held it
+  fs::create_directory(temporary.path / "rehearse-notes1");  // never locked
   std::ofstream(temporary.path / "rehearse-file01") << "no folder";
   fs::create_directory(temporary.path / "elsewhere");
   std::ofstream(temporary.path / "elsewhere/parent") << "";

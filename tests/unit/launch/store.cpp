@@ -1,4 +1,4 @@
-// Ranks as threads and as processes, over TCP and in a folder: the same questions to both stores.
+// Ranks as threads and as processes, over TCP and in a folder: the same tests for both stores.
 #include "launch/store.hpp"
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ class TemporaryFolder {
   fs::path path;
 };
 
-// A socket that listens at a port which the kernel has chosen, on the loopback network.
+// A socket that listens at a port chosen by the kernel, on the loopback network.
 class Listener {
  public:
   Listener() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -85,7 +85,7 @@ std::unique_ptr<Store> opened(const StoreAddress& address, std::size_t rank, std
   return open_store(address, member(rank, size), patience);
 }
 
-// What each rank threw, or "".
+// The error of each rank, or "".
 using Work = std::function<void(std::size_t rank)>;
 std::vector<std::string> as_threads(std::size_t size, const Work& work) {
   std::vector<std::string> said(size);
@@ -129,7 +129,7 @@ std::vector<int> as_processes(std::size_t size, const Work& work) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 void pause_for(double s) { dispatch::sleep_until(dispatch::now() + seconds(s)); }
 
-// In every process and thread; throws what went wrong.
+// Runs in every process and thread; throws when something is wrong.
 void require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
@@ -150,7 +150,7 @@ void exchange(const StoreAddress& address, std::size_t rank, std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("ranks gather, broadcast and wait for each other, whoever comes first") {
+TEST_CASE("ranks gather, broadcast and wait for each other, in any order of arrival") {
   const TemporaryFolder folder;
   const auto none = std::vector<std::string>(4);
   int n = 0;
@@ -275,7 +275,7 @@ TEST_CASE("over TCP a process that dies is known to the others, rank 0 too") {
   }
 }
 
-TEST_CASE("what strangers send to the port disturbs nobody") {
+TEST_CASE("data sent to the port by strangers disturbs no rank") {
   const auto address = tcp_address();
   std::atomic<bool> done = false;
   std::thread stranger([&] {
@@ -380,7 +380,7 @@ TEST_CASE("who does not know the secret of the job is told nothing, and believed
   server.join();
 }
 
-TEST_CASE("what was overheard of a rank lets nobody in") {
+TEST_CASE("an overheard claim of a rank cannot be replayed") {
   // RFC 4231, cases 2 and 6.
   CHECK(launch::proof("Jefe", "what do ya want for nothing?") ==
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");

@@ -1,4 +1,4 @@
-// What a run by threads does when things go wrong; a legal graph goes through contract/every_backend.cpp.
+// Failures of a run with threads; legal graphs are in contract/every_backend.cpp.
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
@@ -135,7 +135,7 @@ TEST_CASE("the backend refuses what it cannot perform") {
   const auto backend = make_loopback();
   // Each waits for the other's message before it sends its own.
   CHECK_THROWS_WITH_AS(backend->prepare(exchange(true)), doctest::Contains("a cycle"), InternalError);
-  // Each sends first and keeps its lane until the other receives: no cycle, but it needs somebody to hold the messages.
+  // Each sends first and blocks its lane until the other receives: no cycle, but messages must be buffered.
   CHECK_THROWS_WITH_AS(backend->prepare(exchange(false)), doctest::Contains("needs buffered messages"), MachineError);
   CHECK_THROWS_WITH_AS(backend->prepare(one_task_each(513)), doctest::Contains("513 threads"), MachineError);
 }

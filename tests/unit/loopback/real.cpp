@@ -1,5 +1,5 @@
-// Real compute with a worker that only knows two kernels: the numbers that travel are small integers, so every sum is
-// exact and worked out by hand.
+// Real compute with a worker that only knows two kernels: the values sent are small integers, so every sum is exact and
+// worked out by hand.
 #include <doctest/doctest.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// Attention of sequences that are cut over the context group, as frameworks run it: h 1024, 16 heads of 64, 4 of keys
-// and values; 2 sequences of 4096 tokens over 4 ranks, so 1024 tokens of each here.
+// Attention of sequences split over the context group, as frameworks run it: h 1024, 16 heads of 64, 4 of keys and
+// values; 2 sequences of 4096 tokens over 4 ranks, so 1024 tokens of each here.
 #include <doctest/doctest.h>
 
 #include "models/framework.hpp"
@@ -34,7 +34,7 @@ Part layer(const Training& training, std::int64_t context = 4, std::int64_t tens
 struct Attention {
   std::vector<FusedAttention> blocks;
   std::vector<GroupCollective> travels;  // of the context group
-  std::size_t beside = 0;                // of these, so many under a block
+  std::size_t beside = 0;                // of these, those that run beside a block
   double sums = 0;                       // bytes
   double flops() const {
     double all = 0;

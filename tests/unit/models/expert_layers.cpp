@@ -172,7 +172,8 @@ TEST_CASE("shared experts stand beside the exchanges of their own micro-batch, i
   auto shard = shared_by(4);
   shard.tensor = 2, shard.sequence_parallel = true;
   Framework framework;
-  framework.weight_gradient_overlap = framework.async_tensor = true;  // neither is for them: they communicate themselves
+  framework.weight_gradient_overlap = framework.async_tensor =
+      true;  // neither is for them: they communicate themselves
   const auto plain = framework_network(tiny(), {}, framework, shard);
   framework.shared_expert_overlap = true;
   const auto network = framework_network(tiny(), {}, framework, shard);

@@ -1,4 +1,4 @@
-// Mixtures of experts and latent attention: what there is, what a token meets, and what that costs.
+// Mixtures of experts and latent attention: parameters, active parameters per token, and their cost.
 #include <doctest/doctest.h>
 
 #include "models/experts.hpp"

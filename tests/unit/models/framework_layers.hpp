@@ -1,4 +1,4 @@
-// Layers and ends as a framework runs them, pass by pass, of two small models; what is counted in them.
+// Layers, embedding and head of two small models as a framework runs them, pass by pass, and counts over them.
 #pragma once
 #include <algorithm>
 #include <optional>

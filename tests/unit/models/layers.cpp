@@ -1,4 +1,4 @@
-// A layer as operators: FLOPs, bytes, launches, collectives in every mode; the ends of the network.
+// A layer as operators: FLOPs, bytes, launches and collectives in every mode; embedding and head.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -167,8 +167,8 @@ TEST_CASE("unfused kernels read and write between every two operations") {
   CHECK(totals(work.forward).traffic == (2 * 14 + 2 * 6 + 18) * T * h + 16 * T * 2816);
   CHECK(totals(work.input_gradient).traffic == (2 * 34 + 2 * 6 + 12) * T * h + 36 * T * 2816 + 2 * T * (2816 + 3 * h));
   const auto fused = layer_work(llama(), training(AttentionKind::flash), framework(false), shard());
-  // What autograd keeps beside it, 2 bytes each: the quotient of both norms, before its gain; the sigmoid and its product
-  // with the gate.
+  // What autograd keeps beside it, 2 bytes each: the quotient of both norms, before its gain; the sigmoid and its
+  // product with the gate.
   CHECK(work.activations - fused.activations == Bytes(std::int64_t(2 * (2 * T * h + 2 * T * 2816))));
   CHECK(totals(work.forward).flops == totals(fused.forward).flops);
   Framework framework;

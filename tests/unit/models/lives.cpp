@@ -1,4 +1,4 @@
-// When values live, on parts small enough to see.
+// Lifetimes of values, on parts small enough to check by hand.
 #include "models/lives.hpp"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ TEST_CASE("a value lives from the first step that names it to the last") {
   const auto lives = models::lives(chain());
   const auto& forward = lives.of(PassKind::forward);
   CHECK(forward[0].born == Values{a});
-  CHECK(forward[0].dies == Values{x});  // nobody needs the input again
+  CHECK(forward[0].dies == Values{x});  // the input is not needed again
   CHECK(forward[1].born == Values{b});
   CHECK(forward[2].born == Values{y});  // which dies elsewhere
   CHECK(forward[2].dies.empty());
@@ -52,7 +52,7 @@ TEST_CASE("a value lives from the first step that names it to the last") {
   CHECK(lives.waits == std::vector<bool>{false, true, false, false, false, true, false});
 }
 
-TEST_CASE("what is repeated dies and is born again") {
+TEST_CASE("recomputed values die and are born again") {
   auto part = chain();
   // The last product is not needed; both others are.
   const auto again = needed_again(part, part.forward);

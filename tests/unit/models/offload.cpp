@@ -1,4 +1,4 @@
-// The efficiency of a processor that waits for its states (ZeRO-Infinity, arXiv 2104.07857, section 4): its figures.
+// The efficiency of a GPU that waits for its states (ZeRO-Infinity, arXiv 2104.07857, section 4): the paper's figures.
 #include "models/offload.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// A layer with experts as this program performs it: kernels in their order, slots, exchanges, what is kept.
+// An expert layer as this program performs it: order of kernels, slots, exchanges, saved values.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Attention of a sequence that goes through in pieces, as frameworks run it: h 1024, 16 heads of 64, 4 of keys and
-// values; one sequence of 4096 tokens in 4 pieces of 1024.
+// Attention of a sequence processed in pieces, as frameworks run it: h 1024, 16 heads of 64, 4 of keys and values; one
+// sequence of 4096 tokens in 4 pieces of 1024.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ TEST_CASE("gradients of keys and values wait for the pieces before") {
   for (std::int64_t piece = 0; piece < kPieces; ++piece) {
     CAPTURE(piece);
     const auto part = layer(kPieces, piece);
-    // The last one begins the sums of the others, each of which ends its own; between, nobody holds one.
+    // The last piece starts the sums of the others, each of which ends its own; none holds one in between.
     const bool last = piece + 1 == kPieces;
     REQUIRE(part.carried.size() == (last ? 3 : 1));
     const auto lives = models::lives(part);

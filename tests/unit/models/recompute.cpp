@@ -1,4 +1,4 @@
-// What a layer keeps, what waits for its weight gradient, and what is recomputed instead.
+// What a layer saves, what waits for its weight gradient, and what is recomputed instead.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ TEST_CASE("what is recomputed") {
   CHECK(std::holds_alternative<FusedAttention>(flash.recompute[0].what));
   const auto full = layer_work(gpt(), training(AttentionKind::flash, Recompute::full), framework(), shard());
   CHECK(totals(full.recompute).flops == totals(full.forward).flops);
-  // Without the last GEMM, 2 T h 4h, whose result nobody needs; unless there is a dropout behind it, whose mask is.
+  // Without the last GEMM, 2 T h 4h, whose result is not needed; except before a dropout, whose mask is.
   for (const bool dropout : {false, true}) {
     auto early = framework(dropout);
     early.early_stop = true;
@@ -40,8 +40,8 @@ TEST_CASE("selective recomputation by operator: every second GEMM and all memory
   // Kept: the input 2 h, products of q, v, gate and down, the attention's output 2 h.
   CHECK(double(work.activations.count()) == T * (2 * h + 2 * (h + kv + ffn + h) + 2 * h) + log_sums);
   const auto all = layer_work(llama(), training(AttentionKind::flash), titan, shard());
-  CHECK(work.activations + work.recomputed > all.activations);  // what nobody saves is made again on the way
-  // A compiler sees that nobody needs the product of the last GEMM.
+  CHECK(work.activations + work.recomputed > all.activations);  // what is not saved is computed again on the way
+  // A compiler sees that the product of the last GEMM is not needed.
   titan.compiled = titan.early_stop = true;
   work = layer_work(llama(), t, titan, shard());
   CHECK(totals(work.recompute).flops == 2 * T * h * (kv + h + ffn));
@@ -136,7 +136,7 @@ TEST_CASE("activations, Korthikanti table 2") {
   CHECK(double(work.activations.count()) == T * (8 * h + 2 * (h + 512) + 2 * h + 6 * 2816) / 2 + 4 * 1024 * 8);
 }
 
-TEST_CASE("what is saved comes back") {
+TEST_CASE("saved values come back") {
   // Kept and recomputed are what is kept without recomputation, but for a product that the head of a repeated forward
   // makes and nobody saves.
   for (const auto attention : {AttentionKind::unfused, AttentionKind::flash})
@@ -165,5 +165,6 @@ TEST_CASE("what waits for the weight gradient, Zero Bubble table 1") {
   CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4, true)).weight_hold ==
         Bytes(8 * 1024 * 1024));
   // Without sequence parallelism 8 of the 32 belong to the unsharded residual stream: 8 + 24/4.
-  CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4)).weight_hold == Bytes(14 * 1024 * 1024));
+  CHECK(layer_work(gpt(), training(AttentionKind::flash), framework(), shard(4)).weight_hold ==
+        Bytes(14 * 1024 * 1024));
 }

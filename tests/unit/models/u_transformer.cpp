@@ -1,5 +1,5 @@
-// Which layers of a network with skip connections give and take one, what that adds to a layer of GPT, and which values
-// cross between the two.
+// Which layers of a network with skip connections are the source or target of one, what that adds to a GPT layer, and
+// which values pass between the two.
 #include <doctest/doctest.h>
 
 #include "framework_layers.hpp"

@@ -1,4 +1,4 @@
-// Updates inside the backward (LOMO) as a framework runs them: h 1024, 16 heads, ffn 2816, Llama; tensor by tensor.
+// Updates inside the backward (LOMO) as a framework runs them, tensor by tensor: h 1024, 16 heads, ffn 2816, Llama.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -35,7 +35,7 @@ TEST_CASE("equal actions get equal, whole columns") {
   CHECK(text[0] == "rank 0  F0-......B0----");
   CHECK(text[1] == "rank 1  ...F7----......");
   CHECK(text[2] == "        0      0.050 ns");  // 50 ps; the axis ends where the columns end
-  CHECK(text[3] == "        F forward");  // the legend keeps to the width, entry by entry
+  CHECK(text[3] == "        F forward");        // the legend keeps to the width, entry by entry
   CHECK(text[4] == "        B backward (input and weight)");
   CHECK(text[5] == "        . idle");
 }

@@ -54,7 +54,7 @@ TEST_CASE("bars are as long as what they stand for, against the longest") {
   bars.limit = 8, bars.limit_name = "most";
   CHECK(widths(draw(bars, ""), series(0))[1] == doctest::Approx(300));
   CHECK(contains(draw(bars, ""), "most 8"));
-  bars.limit = 1000;  // out of sight: not drawn, and nothing shrinks
+  bars.limit = 1000;  // off the scale: not drawn, and the other bars do not shrink
   CHECK(widths(draw(bars, ""), series(0))[1] == doctest::Approx(600));
   CHECK_FALSE(contains(draw(bars, ""), "most"));
 }
@@ -128,7 +128,8 @@ TEST_CASE("a timeline keeps every box for its script, to the nanosecond, and dra
   drawing.words = {"forward #", "send #"};
   const auto box = [](std::uint32_t row, double from, double to, std::uint32_t what, std::uint32_t after) {
     SvgBox b;
-    b.row = row, b.start = seconds(from * 1e-3), b.end = seconds(to * 1e-3), b.label = "7", b.what = what, b.after = after;
+    b.row = row, b.start = seconds(from * 1e-3), b.end = seconds(to * 1e-3), b.label = "7", b.what = what,
+    b.after = after;
     return b;
   };
   drawing.boxes = {box(0, 0, 2, 0, kNoBox), box(0, 2, 3, 0, 0), box(1, 3.5, 5, 1, 1)};

@@ -1,4 +1,4 @@
-// Balanced partitions: hand-solved, and every way to deal the layers of small models tried out.
+// Balanced partitions: solved by hand, and against all partitions of small models.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::vector<std::int64_t> stage_times(const PartTimes& t, const Layers& part) {
   return times;
 }
 
-// Slowest stage, sum of squares, and the list itself: what deal_balanced minimises, in this order.
+// What deal_balanced minimises, in this order: slowest stage, sum of squares, the list itself.
 using Score = std::tuple<std::int64_t, std::int64_t, Layers>;
 Score score(const PartTimes& t, const Layers& part) {
   const auto times = stage_times(t, part);

@@ -1,4 +1,4 @@
-// Who has what of the activation at the border of a stage, by hand.
+// Which rank has which part of the activation at a stage boundary, by hand.
 #include "plan/stage_boundaries.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Who shares a node with whom: groups, and the hops of a pipeline, counted by hand.
+// How groups and pipeline hops are placed on nodes, counted by hand.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -46,7 +46,7 @@ int crossings(const Plan& plan) {
 }  // namespace
 
 TEST_CASE("groups of the numbering tensor, data, pipeline") {
-  // In all, in a node, and the NICs of a node that it uses.
+  // Members in all, members per node, and the NICs that it uses per node.
   const auto shape = [](const Plan& plan, const GroupShape& group) {
     const auto& reach = plan.machine->reach(group);
     return std::array{reach.ranks, reach.in_domain, reach.nics};
@@ -105,7 +105,7 @@ TEST_CASE("groups of two directions: as many to a node as of the first and the l
   const auto group = [](std::int64_t tensor, std::int64_t pipeline, std::int64_t data) {
     return planned(degrees(tensor, pipeline, data), 8, 2).data_group;
   };
-  CHECK(group(1, 4, 2) == GroupShape{4, 1});   // all eight ranks on one node: as near as anybody
+  CHECK(group(1, 4, 2) == GroupShape{4, 1});   // all eight ranks on one node: the closest possible
   CHECK(group(1, 8, 8) == GroupShape{16, 1});  // a node of each end
   CHECK(group(1, 8, 4) == GroupShape{8, 2});   // four of each end, on two nodes: four to a node
   CHECK(group(1, 16, 1) == GroupShape{2, 8});  // ranks 0 and 15, on two nodes

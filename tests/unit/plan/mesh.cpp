@@ -1,4 +1,4 @@
-// Ranks on a mesh: groups counted by hand, and what holds of every order.
+// Ranks on a mesh: groups counted by hand, and properties of every order.
 #include "plan/mesh.hpp"
 
 #include <doctest/doctest.h>
@@ -120,7 +120,7 @@ TEST_CASE("sizes and orders at random: places and ranks are one to one, groups p
         CHECK(std::is_sorted(group.begin(), group.end()));
         for (std::size_t k = 0; k < group.size(); k++) {
           CHECK(mesh.group(axes, group[k]) == group);
-          // Nothing else than the axes sets the members apart.
+          // Members differ only in the group's axes.
           for (const Axis same : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline})
             if (!axes.holds(same) && !axes.holds(Axis::expert) && !axes.holds(Axis::expert_tensor) &&
                 !axes.holds(Axis::expert_data))
@@ -133,7 +133,7 @@ TEST_CASE("sizes and orders at random: places and ranks are one to one, groups p
       std::sort(seen.begin(), seen.end());
       REQUIRE(seen.size() == mesh.ranks());
       for (std::uint32_t r = 0; r < mesh.ranks(); r++) REQUIRE(seen[r] == r);
-      // What prices are told is what the groups are.
+      // The group shapes that prices get match the groups.
       try {
         const auto shape = mesh.shape(axes);
         CHECK(shape.ranks == members);

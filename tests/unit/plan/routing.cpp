@@ -1,4 +1,4 @@
-// How tokens fall on the GPUs of an expert group, by hand.
+// Distribution of tokens over the GPUs of an expert group, by hand.
 #include "plan/routing.hpp"
 
 #include <doctest/doctest.h>

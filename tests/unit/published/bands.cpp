@@ -1,4 +1,4 @@
-// Bands out of published runs, solved by hand.
+// Bands from published runs, solved by hand.
 #include "published/bands.hpp"
 
 #include <doctest/doctest.h>

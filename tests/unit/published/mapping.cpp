@@ -1,4 +1,4 @@
-// Rules that choose what a table leaves unsaid, by hand; and the shipped ones against what tables print.
+// Rules for values that a table does not state, by hand; and the shipped rules against values that tables print.
 #include "published/mapping.hpp"
 
 #include <doctest/doctest.h>

@@ -12,9 +12,9 @@
 #include "scenario/scenario.hpp"
 
 using namespace rehearsal;
+using published::FrameworkDetail;
 using published::read_runs;
 using published::scenario_of;
-using published::FrameworkDetail;
 
 namespace {
 

@@ -1,4 +1,4 @@
-// What performed runs add to the text: hand-made timelines, no machine.
+// What performed runs add to the report: hand-made timelines, independent of the machine.
 #include <doctest/doctest.h>
 
 #include "graph/builder.hpp"

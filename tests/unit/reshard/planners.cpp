@@ -1,4 +1,4 @@
-// Planners against exhaustive search, against themselves on larger problems, and by hand.
+// Planners against exhaustive search, against each other on larger problems, and by hand.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Problem random_problem(Random& random, std::uint32_t senders, std::uint32_t rece
   return problem_of(senders, receivers, std::move(list));
 }
 
-// Every order with every choice of senders. Some order lists a shortest schedule by its starts, so none is missed.
+// All orders with all choices of senders. Some order lists a shortest schedule by its starts, so none is missed.
 std::int64_t exhaustive(const Problem& problem) {
   auto order = natural_order(problem);
   std::int64_t best = INT64_MAX;

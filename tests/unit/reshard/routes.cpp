@@ -1,4 +1,4 @@
-// Plans as messages: every device ends with what it needs, nobody sends what it does not have, and nothing twice.
+// Plans as messages: every device ends with what it needs, none sends what it does not have, and nothing is sent twice.
 #include "reshard/routes.hpp"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ std::vector<std::set<std::int64_t>> held(const Layout& layout, const std::vector
 
 }  // namespace
 
-TEST_CASE("whatever the plan, messages in their order bring everybody what it needs, once") {
+TEST_CASE("for any plan, messages in order bring every device what it needs, once") {
   std::mt19937 random(5);
   const char* specs[] = {"RR", "S0R", "RS0", "S1R", "RS1", "S01R", "S0S1", "S1S0", "S10R"};
   std::size_t relayed = 0, flowing = 0;

@@ -37,7 +37,7 @@ TEST_CASE("local all-gather: a copy per host, then parts inside") {
   CHECK(local_allgather_seconds(200, {2, 6}, kSlow) == Approx(4.25 + 2 * (200.0 / 3 / 1000 + 0.25)));
 }
 
-TEST_CASE("global all-gather: one copy, then a ring over everybody") {
+TEST_CASE("global all-gather: one copy, then a ring over all devices") {
   // 2 s + 0.25 s, half of it once more by NIC, 5 more messages
   CHECK(global_allgather_seconds(200, {2, 6}, kSlow) == Approx(2.25 + 1 + 5 * 0.25));
   CHECK(global_allgather_seconds(200, {1, 4}, kPlain) == Approx(2));

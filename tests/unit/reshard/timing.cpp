@@ -1,4 +1,4 @@
-// Plans with latency, chunks and NVLink, by hand; and what `auto` makes of them.
+// Plans with latency, chunks and NVLink, by hand; and the choice of `auto`.
 #include "reshard/timing.hpp"
 
 #include <doctest/doctest.h>

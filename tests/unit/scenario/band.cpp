@@ -1,4 +1,4 @@
-// Which published runs a prediction is compared with: of its own class and sizes, of its generation of GPUs, or none.
+// Which published runs a prediction is compared with: those of its class and sizes, of its GPU generation, or none.
 #include <algorithm>
 #include <cmath>
 
@@ -95,7 +95,7 @@ TEST_CASE("a mixture of experts has no band of dense models, and what no run was
   CHECK_FALSE(load_text(kGood, {"framework=native", "training.optimizer=sgd"}).error_band.low);
 }
 
-// The law of bands, on classes drawn at random: what is further off is never told of a narrower band.
+// The law of bands, on random classes: a run that is less comparable never gets a narrower band.
 TEST_CASE("a band widens with distance, without a jump, and each holds those that are narrower") {
   const auto band = [](double low, double high, double from, double to) {
     KnownBand known{{low, high}, {}};

@@ -1,4 +1,4 @@
-// The tree: places, aliases, what a parser lets pass, and texts made to hurt.
+// The document tree: places, aliases, what a parser accepts, and hostile texts.
 #include "scenario/document.hpp"
 
 #include "helpers.hpp"

@@ -1,4 +1,4 @@
-// Experts, expert parallelism and context parallelism: what is read, and every rule with its message and its place.
+// Experts, expert parallelism and context parallelism: what is read, and every rule with its message and place.
 #include <fmt/ranges.h>
 
 #include "helpers.hpp"

@@ -1,4 +1,4 @@
-// Every member of every struct that a scenario holds is described, and what is described counts.
+// Every member of every struct of a scenario is described, and every described field has an effect.
 #include "scenario/fields.hpp"
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace rehearsal::scenario {
 namespace {
 
-// Three that together hold every part.
+// Three scenarios that together contain every part.
 std::vector<Scenario> examples() {
   return {load_text(kGood + "partition: [11, 12, 12, 12, 12, 12, 12, 13]\n"), load_text(kGoodAbstract),
           load_text(with(kGood, "gpt3-175b", "deepseek-v3"))};

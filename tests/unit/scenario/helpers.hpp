@@ -1,4 +1,4 @@
-// What the tests of this room share: scenarios from texts, and errors as lines.
+// Shared by the tests of this room: scenarios from texts, and errors as lines.
 #pragma once
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace rehearsal::scenario {
 
-// A folder of its own that vanishes at the end.
+// A separate folder that is removed at the end.
 class Folder {
  public:
   Folder() {
@@ -39,7 +39,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// With `--set`s; braces mean a list of those, never the one text of scenario::load_text.
+// With a list of `--set`s: braces always mean a list, never the single text of scenario::load_text.
 inline Scenario load_text(const std::string& text, std::initializer_list<std::string> sets = {}) {
   const Folder folder;
   return load(folder.write("x.yaml", text), sets);
@@ -55,7 +55,7 @@ inline std::vector<std::string> errors_of(const std::string& text, const std::ve
   return lines;
 }
 
-// A scenario that is right, and variants of it by replacing one piece of its text.
+// A valid scenario, and variants of it that replace one piece of its text.
 inline const std::string kGood =
     "version: 1\n"
     "model: gpt3-175b\n"

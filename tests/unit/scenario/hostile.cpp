@@ -1,6 +1,6 @@
-// Wrong scenarios: each line of a table is one slip and the complaint it must cause, with its place. The base is kGood
-// (line 1 version, 2 model, 3 cluster, 4 parallelism, 5 batch, 6 schedule), or kGoodAbstract (2 parallelism, 3 batch,
-// 4 costs).
+// Wrong scenarios: each line of a table is one error and its expected message, with its place. The base is kGood (line
+// 1 version, 2 model, 3 cluster, 4 parallelism, 5 batch, 6 schedule), or kGoodAbstract (2 parallelism, 3 batch, 4
+// costs).
 #include "helpers.hpp"
 
 using namespace rehearsal;

@@ -1,4 +1,4 @@
-// Scenarios that are right: every name resolved, every default filled in, the same digest for the same question.
+// Valid scenarios: every name resolved, every default filled in, the same digest for the same question.
 #include "helpers.hpp"
 
 using namespace rehearsal;
@@ -150,7 +150,7 @@ TEST_CASE("framework: named, derived from attention and GPU, changed knob by kno
   CHECK_FALSE(knob.compiled);
   CHECK(knob.early_stop);
   CHECK(knob.optimizer_bytes == 12);
-  // A few keys of what nobody named, NCCL's version among them: the profile that is chosen without, changed.
+  // A few keys that no scenario names, NCCL's version among them: they change the profile chosen by default.
   const auto some = load_text(with(kGood, "dgx-a100-80g", "dgx-h100") + "framework: {nccl: 2.12.10}\n");
   CHECK(some.concrete->framework.name == "megatron-2025");
   for (const auto& other : some.other_framework) CHECK(other.framework.nccl == Version{2, 12});
@@ -212,12 +212,16 @@ TEST_CASE("an inline cluster states what it took for granted") {
   CHECK(c.nic.value() == doctest::Approx(12.5e9));
   CHECK(c.nvlink_message.value() == doctest::Approx(80e9));  // as measured on the A100: 80 of 300
   CHECK(s.concrete->curves.fitted.empty());                  // priced from the links
-  CHECK(c.interconnect.name == "assumed-nvlink");  // whatever its rate
+  CHECK(c.interconnect.name == "assumed-nvlink");            // whatever its rate
   CHECK(c.interconnect.switch_share == 0);
   CHECK(c.nics_per_group == 0);
   CHECK(c.fabric == 1);
-  const std::vector<std::string> taken = {"links.scale_up.latency", "links.scale_up.p2p_bandwidth",         "links.scale_up.sharded_p2p_gather_bandwidth",
-                                          "links.scale_out.efficiency", "links.scale_out.message_efficiency", "message_overhead",
+  const std::vector<std::string> taken = {"links.scale_up.latency",
+                                          "links.scale_up.p2p_bandwidth",
+                                          "links.scale_up.sharded_p2p_gather_bandwidth",
+                                          "links.scale_out.efficiency",
+                                          "links.scale_out.message_efficiency",
+                                          "message_overhead",
                                           "links.scale_up.interconnect.ring_share"};
   CHECK(c.assumed == taken);
 }

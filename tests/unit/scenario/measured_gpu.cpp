@@ -1,4 +1,4 @@
-// Profiles of GPUs: written and read back, used by the cluster that has this GPU, refused by others and where wrong.
+// Profiles of GPUs: written and read back, used by clusters with this GPU, refused by others and when wrong.
 #include <algorithm>
 
 #include "cost/gpu_fit.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 cost::Quantiles around(double s) { return {seconds(s * .97), seconds(s), seconds(s * 1.2)}; }
 
-// Times of no real GPU: round numbers, to be told from everything in configs/.
+// Times of no real GPU: round numbers that differ from everything in configs/.
 cost::Profile example() {
   cost::Profile p;
   p.name = "lab", p.summary = "made up", p.backend = "cuda", p.ranks = 1, p.cpu = "ACME", p.cores = 8;

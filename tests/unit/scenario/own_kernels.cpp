@@ -1,4 +1,4 @@
-// Scenarios of this program's own kernels: what they may ask for, and how everything else is refused.
+// Scenarios of our own kernels: what they may ask for, and how everything else is refused.
 #include <algorithm>
 
 #include "helpers.hpp"
@@ -70,11 +70,10 @@ TEST_CASE("an MLP has rows and neither heads nor tokens") {
 
 TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
   for (const char* precision : {"fp16", "fp8"})
-    CHECK(
-        errors(kTiny, "precision: fp32", fmt::format("precision: {}, gradient_precision: fp32", precision)) ==
-        fmt::format("6:23: framework 'native' computes in fp32 and bf16, not in {}; set 'training.precision' to one "
-                    "of them",
-                    precision));
+    CHECK(errors(kTiny, "precision: fp32", fmt::format("precision: {}, gradient_precision: fp32", precision)) ==
+          fmt::format("6:23: framework 'native' computes in fp32 and bf16, not in {}; set 'training.precision' to one "
+                      "of them",
+                      precision));
   CHECK(errors(kTiny, "precision: fp32", "precision: tf32") ==
         "6:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'tf32'");
   CHECK(errors(kTiny, "precision: fp32", "precision: bf16").empty());
@@ -118,12 +117,11 @@ TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name"
   CHECK(errors(mixture, "family: moe", "family: moe, mtp_layers: 1")
             .find("framework 'native' does not build multi-token prediction; leave 'mtp_layers' out") !=
         std::string::npos);
-  CHECK(
-      joined(mixture + "experts: {skew: {zipf: 1}, balance: eplb, limit_nodes: 1, dispatch: two-hop}\n") ==
-      "7:17: framework 'native' sends each token where its router says, whatever loads are given; leave 'skew' out\n"
-      "7:37: framework 'native' leaves every expert where it is; leave 'balance' out\n"
-      "7:56: framework 'native' sends a token to any node; leave 'limit_nodes' out\n"
-      "7:69: framework 'native' exchanges rows in one all-to-all; leave 'dispatch' out");
+  CHECK(joined(mixture + "experts: {skew: {zipf: 1}, balance: eplb, limit_nodes: 1, dispatch: two-hop}\n") ==
+        "7:17: framework 'native' sends each token where its router says, whatever loads are given; leave 'skew' out\n"
+        "7:37: framework 'native' leaves every expert where it is; leave 'balance' out\n"
+        "7:56: framework 'native' sends a token to any node; leave 'limit_nodes' out\n"
+        "7:69: framework 'native' exchanges rows in one all-to-all; leave 'dispatch' out");
 }
 
 TEST_CASE("what only own kernels can do names them") {

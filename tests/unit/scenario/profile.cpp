@@ -1,4 +1,4 @@
-// Profiles of this machine: written and read back, found where `rehearse calibrate` puts them, refused where wrong.
+// Profiles of this machine: written and read back, found where `rehearse calibrate` puts them, refused when wrong.
 #include "scenario/profile.hpp"
 
 #include "base/sha256.hpp"
@@ -52,7 +52,7 @@ const std::string kHere =
     "version: 1\nmodel: {family: mlp, layers: 2, hidden: 64}\ncluster: this-machine\nparallelism: {pipeline: 2}\n"
     "batch: {global: 16}\ntraining: {precision: fp32}\n";
 
-// $REHEARSAL_PROFILES for as long as it lives.
+// Sets $REHEARSAL_PROFILES during its lifetime.
 struct Place {
   explicit Place(const std::string& folder) { ::setenv("REHEARSAL_PROFILES", folder.c_str(), 1); }
   ~Place() { ::unsetenv("REHEARSAL_PROFILES"); }
@@ -136,7 +136,7 @@ TEST_CASE("this machine is the one that was measured") {
   CHECK(loopback.digest != assumed.digest);                         // another machine is another question
   CHECK(loopback.assumptions.size() < assumed.assumptions.size());  // of collectives
 
-  // Messages between processes count unless somebody asks for another backend.
+  // By default the messages are those between processes; another backend must be asked for.
   p.backend = "mpi";
   folder.write("this-machine-mpi.yaml", write_profile(p));
   CHECK(load_text(kHere).concrete->profile->backend == "mpi");

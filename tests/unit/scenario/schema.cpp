@@ -1,4 +1,4 @@
-// The schema against the shipped files, against the loaders' own words, and against the reference for readers.
+// The schema against the shipped files, against the loaders' error messages, and against the reference for readers.
 #include "scenario/schema.hpp"
 
 #include <cmath>
@@ -59,7 +59,7 @@ bool is(const std::string& type, const json& value) {
   return value.is_number_integer() || (value.is_number() && std::floor(value.get<double>()) == value.get<double>());
 }
 
-// What is wrong with a value, or "": the keywords that the schema uses, as JSON Schema 2020-12 defines them.
+// Errors of a value, or "": implements the keywords that the schema uses, as defined by JSON Schema 2020-12.
 std::string complaint(const json& schema, const json& value, const std::string& at = "$") {
   static const std::set<std::string> known = {"$schema",
                                               "title",

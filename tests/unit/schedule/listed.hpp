@@ -1,4 +1,4 @@
-// A schedule written down by hand, so that tests can replay orders that no schedule of the house would produce.
+// A schedule written by hand, so that tests can replay orders that no schedule of ours would produce.
 #pragma once
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// Schedules that are searched: the search runs once, and what it proved travels with the order.
+// Searched schedules: the search runs once, and what it proved is stored with the order.
 #include <doctest/doctest.h>
 
 #include "listed.hpp"
@@ -50,7 +50,7 @@ TEST_CASE("an order outlives the schedule that planned it") {
   CHECK(order.value() == Action{0, 1, Op::forward});
 }
 
-TEST_CASE("what comes unplanned is planned on the way; a rule stays as it is") {
+TEST_CASE("an unplanned schedule is planned when needed; a rule stays as it is") {
   int runs = 0;
   const Problem problem = small();
   CHECK(replay(searching(runs), problem).cost == Time(60));

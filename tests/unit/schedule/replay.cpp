@@ -120,7 +120,7 @@ TEST_CASE("on the V the turn is free of transfers") {
   const Replay got = replay(vee, problem);
   CHECK(got.cost == Time(52));
   CHECK(got.busy == std::vector<Time>{Time(6), Time(6)});
-  // Blocking adds nothing here: nobody has other work during a send.
+  // Blocking adds nothing here: no rank has other work during a send.
   CHECK(replay(vee, problem, {.transfers = Transfers::blocking, .visit = {}}).cost == Time(52));
 }
 

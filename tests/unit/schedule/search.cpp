@@ -1,4 +1,4 @@
-// The searches exact and best: problems solved by hand, a plain enumeration as an oracle, and what every answer keeps.
+// The searches exact and best: problems solved by hand, plain enumeration as an oracle, and properties of every answer.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -38,7 +38,7 @@ void check_optimum(const Problem& problem, Time cost) {
   }
 }
 
-// Every order that starts its actions no earlier than those before it, each as soon as it can: no bound, no dominance.
+// Enumerates every order in which each action starts as early as it can after the earlier ones: no bound, no dominance.
 class Enumeration {
  public:
   Enumeration(const Problem& problem, Placement placement)

@@ -1,5 +1,5 @@
-// Schedules with two chunks per rank in a V, and groups of interleaved ones: what they hold, what they refuse, and what
-// a memory limit does.
+// Schedules with two chunks per rank in a V, and groups of interleaved ones: their memory, their refusals, and the
+// effect of a memory limit.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The automatic schedules of Zero Bubble on cases small enough to solve by hand, and what they promise on any problem.
+// The automatic schedules of Zero Bubble on cases solved by hand, and their promises on any problem.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -126,7 +126,7 @@ TEST_CASE("zb-1p counts what the loss of the last stage holds") {
   check_contains(user_error([&] { replay(registry().at("zb-1p"), problem); }), "give at least 11");
 }
 
-// The ends of a pipeline hold more than its middle, at random, and limits of one's own come in between.
+// The ends of a pipeline randomly hold more than its middle, with separate limits in between.
 TEST_CASE("zb-2p is never slower than zb-1p, and that never slower than 1f1b where 1f1b fits") {
   std::mt19937 random(11);
   int faster = 0, fused = 0;

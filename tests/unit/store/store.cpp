@@ -46,7 +46,7 @@ using Indices = std::vector<std::size_t>;
 
 }  // namespace
 
-TEST_CASE("a point is claimed by one, done once finished, and right for whoever comes later") {
+TEST_CASE("a point is claimed by one process, done once finished, and valid for later ones") {
   const File file;
   auto a = file.open(), b = file.open();
   CHECK(ours(a.claim(kPoints, kAll, 2)) == Indices{0, 1});
@@ -129,7 +129,7 @@ TEST_CASE("claims end with their store, with their process, and with their lease
   CHECK(got == 'y');
   CHECK(a.claim(kPoints, Indices{2, 3}, 2).taken == Indices{2, 3});
   kill(child, SIGKILL);
-  // Gone as soon as it is, though nobody has asked for its status.
+  // Gone as soon as it ends, although its status has not been collected.
   siginfo_t info;
   REQUIRE(waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT) == 0);
   CHECK(ours(a.claim(kPoints, Indices{2, 3}, 2)) == Indices{2, 3});

@@ -1,5 +1,5 @@
-// What goes wrong with a file is injected for real: a full disk is a small file system, a file is cut by another
-// process, calls of the kernel are refused by the kernel (seccomp), a run is killed while it writes.
+// Faults of files are injected for real: a full disk is a small file system, another process truncates a file, the
+// kernel refuses system calls (seccomp), a run is killed while it writes.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -29,7 +29,7 @@ bool small_disk(const fs::path& at, const char* size) {
          ::mount("tmpfs", at.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) == 0;
 }
 
-// From here on the kernel answers `call` with `error`: always, or where its third argument has all bits of `flags`.
+// From here on the kernel answers `call` with `error`: always, or when its third argument has all bits of `flags`.
 bool refuse(long call, int error, unsigned flags = 0) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -52,7 +52,7 @@ void check_child(int status) {
     CHECK(status == 0);  // else the number of the expectation that does not hold
 }
 
-// Cuts the file as another process does that has found it.
+// Truncates the file, as another process could.
 void cut(const Folder& folder, off_t length) {
   const int found = descriptor_in(folder.path);
   REQUIRE(found >= 0);
@@ -98,7 +98,7 @@ TEST_CASE("a disk that fills while it is written to, where no room can be taken 
   }));
 }
 
-TEST_CASE("a limit of the size of files is said, and nobody is ended by its signal") {
+TEST_CASE("a file size limit is reported, and no process is killed by its signal") {
   const Folder folder;
   check_child(in_child([&] {
     const rlimit most{1 << 16, 1 << 16};
@@ -127,11 +127,11 @@ TEST_CASE("a directory that is not there, or vanishes, is named") {
     const auto text = fault([&] { write ? put(file, region, pattern(100, 1)) : void(get(file, region, 100)); });
     CHECK_MESSAGE(says(text, "the directory " + options.directory + " vanished"), text);
   }
-  options.directory = "/proc";  // where nobody may make files
+  options.directory = "/proc";  // no files can be made there
   CHECK(says(fault([&] { FileStore other(options); }), "tier nvme: cannot create the file of rank 0 in /proc: "));
 }
 
-TEST_CASE("a file that somebody cut is noticed, also when later writes make it longer again") {
+TEST_CASE("a truncated file is noticed, also when later writes lengthen it again") {
   for (const std::int64_t left : {std::int64_t(0), std::int64_t(4096), std::int64_t(3 * 4096)}) {
     CAPTURE(left);
     const Folder folder;

@@ -1,4 +1,4 @@
-// What the tests of the tiers share: folders, contents that tell where they belong, children that end as they like.
+// Shared by the tests of the tiers: folders, contents that identify their position, children with any exit.
 #pragma once
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ struct Folder {
   }
 };
 
-// No two regions, and no two places of one, hold the same for long.
+// Contents that differ between regions, and between positions of a region.
 inline std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
   std::vector<std::byte> bytes(size);
   unsigned state = seed * 2654435761u + 1;
@@ -53,7 +53,7 @@ inline std::vector<std::byte> get(Store& store, Region region, std::size_t size,
   return bytes;
 }
 
-// What is said of a fault; empty where there is none.
+// The message of a fault; empty if there is none.
 template <class Body>
 std::string fault(Body&& body) {
   try {

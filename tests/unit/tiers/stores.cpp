@@ -1,4 +1,4 @@
-// Both stores keep what they are given, byte for byte, and count what was asked for.
+// Both stores return what they were given, byte for byte, and count requested sizes.
 #include <algorithm>
 #include <random>
 
@@ -10,7 +10,7 @@ using namespace tiers_test;
 
 namespace {
 
-// Every way in which a file may be read and written here.
+// Every way in which a file can be read and written here.
 std::vector<FileOptions> ways(const Folder& folder) {
   std::vector<FileOptions> all;
   for (const bool direct : {true, false})
@@ -129,7 +129,7 @@ TEST_CASE("sizes are counted to the byte, whatever blocks they take") {
   }
 }
 
-TEST_CASE("what was freed is used again, and gaps that touch become one") {
+TEST_CASE("freed extents are reused, and adjacent gaps merge") {
   Extents extents;
   const auto a = extents.allocate(Bytes(4096)), b = extents.allocate(Bytes(4097)), c = extents.allocate(Bytes(1));
   CHECK(a == 0);
@@ -184,7 +184,7 @@ TEST_CASE("a rank has both tiers behind handles, and copies from one to the othe
   CHECK(storage.live(Tier::host) == Bytes(10'001));
 }
 
-TEST_CASE("what only a bug of ours does is a bug") {
+TEST_CASE("calls that only our own bugs make are reported as bugs") {
   HeapStore heap;
   const auto region = heap.allocate(Bytes(100));
   std::vector<std::byte> bytes(100);
