@@ -30,7 +30,7 @@ class NcclFabric : public Fabric {
   ~NcclFabric() override;
 
   // Uses every communicator once, on all ranks at the same time, and waits for completion; `check` as in
-  // Crew::finish(). begin_connecting() only queues that, for ranks that take turns in one thread.
+  // DeviceExecutor::finish(). begin_connecting() only queues that, for ranks that take turns in one thread.
   void connect(const std::function<void()>& check);
   void begin_connecting();
   // Call after an iteration: from now on no call waits for a peer to connect (Communicators::connected).

@@ -11,7 +11,7 @@
 #include "dispatch/results.hpp"
 #include "dispatch/watchdog.hpp"
 #include "dispatch/zero_buffer.hpp"
-#include "gpu/crew.hpp"
+#include "gpu/device_executor.hpp"
 #include "gpu/nccl_fabric.hpp"
 #include "gpu/sessions.hpp"
 #include "launch/rank_process.hpp"
@@ -66,46 +66,46 @@ class OneOfMany : public backend::Session {
                             [&](const std::string& key) { return job_.store().get(key); }};
     NcclFabric fabric(graph_, rank(), *device, *communicators, exchange, options.timeout, depth);
     try {
-      Crew crew(graph_, {rank()}, options, *device, fabric, depth);
-      return perform(crew, fabric, options);
+      DeviceExecutor executor(graph_, {rank()}, options, *device, fabric, depth);
+      return perform(executor, fabric, options);
     } catch (...) {
       fabric.abort();  // before memory is freed: the device may wait for a peer that is gone
       throw;
     }
   }
 
-  dispatch::RankResult perform(Crew& crew, NcclFabric& fabric, const RunOptions& options) {
+  dispatch::RankResult perform(DeviceExecutor& executor, NcclFabric& fabric, const RunOptions& options) {
     std::atomic<bool> stop{false};
     const auto check = [&] {
       job_.store().throw_if_failed();
       if (stop)
         throw MachineError(
             fmt::format("nothing has moved for {}; this rank stands at:\n{}", show(options.timeout),
-                        fmt::join(dispatch::heads(graph_, rank(), dispatch::positions(crew.progress(0))), "\n")));
+                        fmt::join(dispatch::heads(graph_, rank(), dispatch::positions(executor.progress(0))), "\n")));
     };
-    crew.load();
+    executor.load();
     fabric.connect(check);
-    job_.presence().begin(crew.progress(0), options.timeout, stop);
+    job_.presence().begin(executor.progress(0), options.timeout, stop);
     dispatch::RankResult result;
     try {
       for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
-        if (options.recorded && step == 1) crew.record(step);  // all ranks record before any of them starts
+        if (options.recorded && step == 1) executor.record(step);  // all ranks record before any of them starts
         const Time start = agree_on_start();
-        crew.issue(step);
-        crew.finish(check);
+        executor.issue(step);
+        executor.finish(check);
         if (step == 0) fabric.connected();
-        clock_error_ = std::max(clock_error_, crew.began_error());
-        if (step >= options.warmup) result.iterations.push_back(std::move(crew.spans(start).front()));
+        clock_error_ = std::max(clock_error_, executor.began_error());
+        if (step >= options.warmup) result.iterations.push_back(std::move(executor.spans(start).front()));
       }
     } catch (...) {
       job_.presence().end();
       throw;
     }
     job_.presence().end();
-    result.learned = crew.learned(0);
+    result.learned = executor.learned(0);
     if (options.observed) {  // the training result of this iteration is dropped
       agree_on_start();
-      result.learned.devices = {crew.observe(options.warmup + std::max(options.iterations, 1), check)};
+      result.learned.devices = {executor.observe(options.warmup + std::max(options.iterations, 1), check)};
     }
     result.raised_priority = true;  // irrelevant: the CPU does not compute
     return result;

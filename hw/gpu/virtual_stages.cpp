@@ -9,7 +9,7 @@
 #include "dispatch/watchdog.hpp"
 #include "dispatch/zero_buffer.hpp"
 #include "gpu/copy_fabric.hpp"
-#include "gpu/crew.hpp"
+#include "gpu/device_executor.hpp"
 #include "gpu/sessions.hpp"
 
 namespace rehearsal::gpu {
@@ -33,17 +33,17 @@ class VirtualStages : public backend::Session {
     if (ranks.size() > 1) device->partition(ranks.size());
     const std::size_t depth = dispatch::message_depth(graph_);
     CopyFabric fabric(graph_, *device, depth);
-    Crew crew(graph_, ranks, options, *device, fabric, depth);
-    auto results = perform(crew, options);
-    for (std::size_t r = 0; r < ranks.size(); ++r) results[r].learned = crew.learned(r);
+    DeviceExecutor executor(graph_, ranks, options, *device, fabric, depth);
+    auto results = perform(executor, options);
+    for (std::size_t r = 0; r < ranks.size(); ++r) results[r].learned = executor.learned(r);
     if (options.observed) {  // the training result of this iteration is dropped
-      Patience patience(*this, crew, options);
+      Patience patience(*this, executor, options);
       const int next = options.warmup + std::max(options.iterations, 1);
-      results.front().learned.devices = {crew.observe(next, [&] { patience.check(); })};
+      results.front().learned.devices = {executor.observe(next, [&] { patience.check(); })};
     }
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     Timeline timeline = dispatch::assemble(graph_, std::move(results), platform_.name, options.compute, false);
-    if (const auto crowded = crew.crowding(); !crowded.empty()) timeline.disturbances.push_back(crowded);
+    if (const auto crowded = executor.crowding(); !crowded.empty()) timeline.disturbances.push_back(crowded);
     timeline.engine = ranks.size() > 1 ? "virtual stages on one GPU" : "one GPU";
     if (ranks.size() > 1) timeline.fidelity = timeline::Fidelity::emulated;  // links and collectives are copies
     return timeline;
@@ -54,9 +54,9 @@ class VirtualStages : public backend::Session {
   // Limits the wait for one iteration: throws MachineError when nothing has moved for too long.
   class Patience {
    public:
-    Patience(const VirtualStages& session, Crew& crew, const RunOptions& options)
+    Patience(const VirtualStages& session, DeviceExecutor& executor, const RunOptions& options)
         : session_(session), timeout_(options.timeout), watchdog_(options.timeout) {
-      for (std::size_t r = 0; r < session.graph_.ranks().size(); ++r) watched_.push_back(&crew.progress(r));
+      for (std::size_t r = 0; r < session.graph_.ranks().size(); ++r) watched_.push_back(&executor.progress(r));
     }
     void check() {
       if (!watchdog_.expired(watched_, dispatch::now())) return;
@@ -73,16 +73,16 @@ class VirtualStages : public backend::Session {
     std::vector<const dispatch::Progress*> watched_;
   };
 
-  std::vector<dispatch::RankResult> perform(Crew& crew, const RunOptions& options) const {
+  std::vector<dispatch::RankResult> perform(DeviceExecutor& executor, const RunOptions& options) const {
     std::vector<dispatch::RankResult> results(graph_.ranks().size());
     for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
-      if (options.recorded && step == 1) crew.record(step);
-      Patience patience(*this, crew, options);
-      crew.issue(step);
-      crew.finish([&] { patience.check(); });
+      if (options.recorded && step == 1) executor.record(step);
+      Patience patience(*this, executor, options);
+      executor.issue(step);
+      executor.finish([&] { patience.check(); });
       if (options.progress) options.progress(step + 1);
       if (step < options.warmup) continue;
-      auto spans = crew.spans(crew.began());  // one device, one clock
+      auto spans = executor.spans(executor.began());  // one device, one clock
       for (std::size_t r = 0; r < results.size(); ++r) results[r].iterations.push_back(std::move(spans[r]));
     }
     return results;

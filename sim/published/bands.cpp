@@ -136,15 +136,15 @@ std::string bands_yaml(const std::vector<Prediction>& predictions, const Widths&
                         band.names_of_tables());
   text += "generation:\n";
   for (const auto& [name, band] : bands.generations)
-    text +=
-        fmt::format("  - generation: {}\n{}    basis: {} published runs of any software and layout on such GPUs ({})\n",
-                    name, band.text(), band.rows, band.names_of_tables());
+    text += fmt::format(
+        "  - generation: {}\n{}    basis: {} published runs of any framework and layout on such GPUs ({})\n", name,
+        band.text(), band.rows, band.names_of_tables());
   const auto one = [&](const char* list, const Band& band, const char* what) {
     if (band.rows)
       text += fmt::format("{}:\n  -{}    basis: {}\n", list, band.text().substr(3),
                           fmt::format(fmt::runtime(what), band.rows, band.ratios.size()));
   };
-  one("all", bands.all, "all {} published runs of dense models, of {} families of publisher, GPU and software");
+  one("all", bands.all, "all {} published runs of dense models, of {} families of publisher, GPU and framework");
   one("experts", bands.experts,
       "{} published runs of mixtures of experts, of {} families, and those of dense models, of which more is known");
   return text;

@@ -54,7 +54,7 @@ constexpr const char* kHead =
 
 std::string families_text(const std::vector<Prediction>& predictions, const Widths& widths) {
   std::string text =
-      "\nFamilies of runs (publisher@GPU/software), and their forecast: without the constants that they alone gave\n"
+      "\nFamilies of runs (publisher@GPU/framework), and their forecast: without the constants that they alone gave\n"
       "                                               rows   mean  forecast   bias\n";
   for (const auto& f : score_families(predictions))
     text += f.not_forecast.empty() ? fmt::format("{:<46} {:>5} {:>6.1f} {:>9.1f} {:>+6.1f}\n", f.family, f.rows,

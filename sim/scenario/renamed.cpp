@@ -65,6 +65,7 @@ std::string first_key(std::string_view key) {
 }
 
 std::string_view first_value(std::string_view key, std::string_view value) {
+  if (key.ends_with(".name")) key.remove_suffix(5);  // of what is called so
   const auto last = key.substr(key.rfind('.') + 1);
   const auto found = std::find_if(kValues.begin(), kValues.end(),
                                   [&](const RenamedValue& v) { return v.today == value && v.key == last; });

@@ -247,7 +247,7 @@ TEST_CASE("wrong questions: status 2, nothing on standard output") {
   refused("nvls-all-reduce --ranks 16", "cannot run here: it needs one node");
   refused("nvls-all-reduce --ranks 8 --cluster dgx-a100-80g", "cannot run here");
   refused("all-reduce --ranks 4 --cluster dgx-h10", "did you mean 'dgx-h100'?");
-  refused("all-reduce --ranks 4 --set links.nvlnk.bandwidth=3GB/s", "did you mean 'nvlink'?");
+  refused("all-reduce --ranks 4 --set links.scale_pu.bandwidth=3GB/s", "did you mean 'scale_up'?");
   refused("all-reduce --ranks 4 --set links.scale_up.bandwidth=1B/s", "more than 90 days");
   refused("all-reduce --ranks 2048 --cluster this-machine", "NICs");
 }

@@ -285,7 +285,7 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
   CHECK(by_key.at("sms")["unit"] == "");
   CHECK(by_key.at("sustained_clock")["assumed"] == false);
   for (const auto& c : json::parse(rehearse("list gpus assumed-cpu --format json").out))
-    if (c["key"] == "software") CHECK(c["value"] == "rehearsal");  // a choice, not a number
+    if (c["key"] == "framework") CHECK(c["value"] == "native");  // a choice, not a number
   CHECK(by_key.count("summary") == 0);
   for (const auto& c : gpu)
     if (c["value"].is_number()) CHECK_MESSAGE(c["source"].get<std::string>().size() > 3, c["key"]);
@@ -304,7 +304,7 @@ TEST_CASE("the numbers of a GPU and of a cluster, each with its source") {
 
 TEST_CASE("one entry of any kind, by its name alone where one kind has it") {
   for (const char* kind : {"schedules", "collectives", "topologies", "models", "clusters", "gpus", "interconnects",
-                           "libraries", "software", "backends"}) {
+                           "libraries", "frameworks", "backends"}) {
     const auto all = json::parse(rehearse(std::string("list ") + kind + " --format json").out);
     REQUIRE_FALSE(all.empty());
     const auto name = all[0]["name"].get<std::string>();

@@ -114,7 +114,7 @@ TEST_CASE("every number of a GPU and a cluster has its source") {
 
 TEST_CASE("every model and profile names its source") {
   yaml_below(kRoot / "configs");
-  for (const char* kind : {"models", "software"})
+  for (const char* kind : {"models", "frameworks"})
     for (const auto& part : scenario::list(kind)) {
       INFO(part.name);
       CHECK(part.source.size() > 10);

@@ -16,7 +16,7 @@
 #include "explore/perform.hpp"
 #include "explore/verify.hpp"
 #include "gpu/copy_fabric.hpp"
-#include "gpu/crew.hpp"
+#include "gpu/device_executor.hpp"
 #include "gpu/gpu_backend.hpp"
 #include "kernels/host.hpp"
 #include "loopback/loopback.hpp"
@@ -297,19 +297,20 @@ TEST_CASE("an iteration is dated by when the device comes to it, however long af
   RecordingDevice device(world);
   device.partition(graph.ranks().size());
   gpu::CopyFabric fabric(graph, device, dispatch::message_depth(graph));
-  gpu::Crew crew(graph, {RankId(0), RankId(1)}, what.options, device, fabric, dispatch::message_depth(graph));
+  gpu::DeviceExecutor executor(graph, {RankId(0), RankId(1)}, what.options, device, fabric,
+                               dispatch::message_depth(graph));
   for (int step = 0; step < 4; ++step) {
     CAPTURE(step);
-    if (step == 1) crew.record(step);
+    if (step == 1) executor.record(step);
     const Time origin = dispatch::now();
-    crew.issue(step);
-    crew.finish([] {});
+    executor.issue(step);
+    executor.finish([] {});
     const Time lag = step == 0 ? Time{} : late;
-    CHECK(crew.began() - origin >= lag);
-    CHECK(crew.began() - origin < lag + seconds(10));  // of the host
-    for (const timeline::Spans& spans : crew.spans(origin))
-      CHECK(std::ranges::min(spans.start) >= crew.began() - origin);
-    CHECK(std::ranges::min(crew.spans(crew.began()).front().start) < late);
+    CHECK(executor.began() - origin >= lag);
+    CHECK(executor.began() - origin < lag + seconds(10));  // of the host
+    for (const timeline::Spans& spans : executor.spans(origin))
+      CHECK(std::ranges::min(spans.start) >= executor.began() - origin);
+    CHECK(std::ranges::min(executor.spans(executor.began()).front().start) < late);
   }
 }
 

@@ -172,7 +172,9 @@ TEST_CASE("gpu-check judges what was measured, keeps it with its origin, and end
                     "held_out": {"samples": 5, "median": 0.04, "p90": 0.19}},
                    {"section": "host_link to_host", "fitted": {"samples": 9, "median": 0.02, "p90": 0.06},
                     "held_out": {"samples": 0, "median": 0, "p90": 0}}],
-      "nccl": [{"bytes": 4096, "all_reduce_s": [1, 1, 1], "in_place_s": [1, 1, 1], "to_itself_s": [1, 1, 1]}],
+      "nccl": [{"bytes": 4096, "all_reduce_s": [1, 1, 1], "in_place_s": [1, 1, 1], "to_itself_s": [1, 1, 1],
+                "called_s": [2, 2, 2]}], "pairs": [{"rows": 512, "width": 4096, "product_s": [2, 2, 2],
+                "activation_s": [1, 1, 1], "both_s": [2.5, 2.5, 2.5]}],
       "two_ranks_on_one_gpu": "Duplicate GPU detected"}""")
     sys.exit(0))");
   const auto run = shell(tool + "--rows 1,3,4,7 2>&1");
@@ -189,12 +191,12 @@ TEST_CASE("gpu-check judges what was measured, keeps it with its origin, and end
   std::istringstream lines(csv);
   for (std::string line; std::getline(lines, line);) {
     passed += contains(line, ",yes,"), fell_short += contains(line, ",no,");
-    to_the_byte += contains(line, "to the byte,yes");
+    to_the_byte += contains(line, "512 B a block\",yes");
   }
   CAPTURE(csv);
   CHECK(fell_short == 1);
   CHECK(to_the_byte == 7);     // three policies of recomputation, four schedules
-  CHECK(passed == 2 + 7 + 2);  // and held-out products twice, NCCL twice
+  CHECK(passed == 2 + 7 + 3);  // and held-out products twice, NCCL and its neighbours three times
   CHECK(contains(csv, "NVIDIA H200,580,13.0,NCCL 2.28.9,0123456789ab,4,host_link to_host,fitted p90"));
   CHECK(contains(csv, "Duplicate GPU detected"));
 }

@@ -417,7 +417,7 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
     const auto sizes = space(", framework: " + framework + ", pipeline: [1, 2], schedules: 1f1b");
     const auto outcome = search::search(sizes, {.predict = false});
     REQUIRE(!outcome.top.empty());
-    CHECK(sizes.sets(outcome.top.front().layout).front().first == "software");
+    CHECK(sizes.sets(outcome.top.front().layout).front().first == "framework");
     return outcome.top.front().iteration;
   };
   CHECK(best("[titan-2024, megatron-2025]") == std::min(best("titan-2024"), best("megatron-2025")));

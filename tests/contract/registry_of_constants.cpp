@@ -116,7 +116,7 @@ TEST_CASE("what configurations call fitted to runs stands in the registry") {
   // Constants that only affect memory, or shares of an entry.
   for (const char* known : {"flat_gradient_bytes", "host_optimizer_bytes", "host_backward_factor"}) keys.insert(known);
   static const std::regex entry(R"(^([a-z0-9_]+):)");
-  for (const char* folder : {"gpus", "software", "clusters"})
+  for (const char* folder : {"gpus", "frameworks", "clusters"})
     for (const auto& file : std::filesystem::directory_iterator(PROJECT_ROOT "/configs/" + std::string(folder))) {
       std::istringstream text(text_of(file.path()));
       std::string line, key;

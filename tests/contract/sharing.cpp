@@ -156,11 +156,11 @@ TEST_CASE("no resource carries more than it can") {
     each_run(shared.graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t task) {
       std::map<std::uint32_t, Wide> taken;
       for (const auto& phase : phases(shared.demands, actor, work))
-        for (const auto& strand : phase.strands)
-          for (const auto& use : strand.uses) {
-            const Wide units = Wide{use.weight} * strand.rate * strand.moving.count() * phase.count;
+        for (const auto& flow : phase.flows)
+          for (const auto& use : flow.uses) {
+            const Wide units = Wide{use.weight} * flow.rate * flow.moving.count() * phase.count;
             carried[use.resource] += units;
-            taken[use.resource] += units + use.hold * strand.moving.count() * phase.count;
+            taken[use.resource] += units + use.hold * flow.moving.count() * phase.count;
           }
       for (const auto& [resource, units] : taken)
         all[resource].push_back({timeline.start[task], timeline.end[task], units});

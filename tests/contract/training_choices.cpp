@@ -17,7 +17,7 @@ namespace {
 using Sets = std::vector<std::string>;
 
 // Llama 3 70B in 4 stages of 20 layers, tensor 8 with sequence parallelism.
-Question stages_of_20(Sets sets) {
+LoweredJob stages_of_20(Sets sets) {
   return prepare(scenario::load(PROJECT_ROOT "/scenarios/llama3-70b-64xh100.yaml", sets));
 }
 // GPT 1.7B, 24 layers of h 2304 under a vocabulary of 51,200, in 4 stages: the head is the slowest part.
@@ -29,7 +29,7 @@ Sets small_model(Sets more) {
 scenario::Scenario heavy_head(Sets more) {
   return scenario::load(PROJECT_ROOT "/scenarios/megatron21-t1/gpt-1.7b-32xa100.yaml", small_model(std::move(more)));
 }
-Time slowest(const Question& p) {
+Time slowest(const LoweredJob& p) {
   Time most;
   for (std::size_t s = 0; s < p.problem.forward.size(); s++)
     most = std::max(most, p.problem.forward[s] + p.problem.backward[s]);

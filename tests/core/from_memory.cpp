@@ -67,7 +67,7 @@ TEST_CASE("an answer outlives what it was asked with, and a brief one its graph"
   const auto copy = prediction;
   const auto brief = std::move(prediction).brief();
   CHECK(copy.graph().tasks() > 0);
-  CHECK(brief.question == nullptr);
+  CHECK(brief.lowered == nullptr);
   CHECK(brief.timeline.end.empty());
   CHECK(brief.summary.iteration == copy.summary.iteration);
   CHECK(brief.assumptions == copy.assumptions);

@@ -65,7 +65,7 @@ double stretched(const cost::CostModel& cost, const Row& row) {
     fluid::Phase phase{{{footprints[i].moving, footprints[i].rate, {}}}, Time{}, i == 0 ? 1u : 1000u};
     for (const auto& share : footprints[i].shares)
       if (const auto way = std::find(kWays.begin(), kWays.end(), share.way); way != kWays.end())
-        phase.strands[0].uses.push_back({static_cast<std::uint32_t>(way - kWays.begin()), share.weight, share.hold});
+        phase.flows[0].uses.push_back({static_cast<std::uint32_t>(way - kWays.begin()), share.weight, share.hold});
     return flows.profile({phase});
   };
   const auto first = profile(0), second = profile(1);

@@ -108,7 +108,7 @@ TEST_CASE("published steps with a sequence over two GPUs") {
   // Limits of a table's mean error; a rate fitted to the table itself has 14, 22 and 21 %.
   const std::map<std::string, double> limits{
       {"dgxc_llama8b_h100", .025}, {"dgxc_llama405b_pp9_h100", .049}, {"dgxc_llama405b_gb200", .061}};
-  published::Against against;
+  published::ValidationRun against;
   against.forecast = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   const auto all = published::predict(published::read_runs(TEST_DATA "/fidelity/context_training.csv"), against);

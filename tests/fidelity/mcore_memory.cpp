@@ -39,7 +39,7 @@ const std::map<std::string, Limit> kLimits{{"mcore_golden_gpt_a100", {.037, .018
 TEST_CASE("peaks of Megatron-Core's functional tests") {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
-  published::Against against;
+  published::ValidationRun against;
   against.forecast = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   std::map<std::string, std::vector<double>> errors;

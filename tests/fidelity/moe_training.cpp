@@ -27,7 +27,7 @@ const std::map<std::string, double> kLimits{
 std::vector<published::Prediction> predictions(published::FrameworkDetail detail) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
-  published::Against against;
+  published::ValidationRun against;
   against.framework = detail, against.memory = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   return published::predict(published::read_runs(TEST_DATA "/fidelity/moe_training.csv"), against);

@@ -32,7 +32,7 @@ struct Score {
 
 TEST_CASE("groups of part of a node") {
   const auto runs = published::read_runs(TEST_DATA "/fidelity/training_runs.csv");
-  published::Against with, without;
+  published::ValidationRun with, without;
   with.memory = without.memory = false;
   without.without = explore::find_effect("partial-groups");
   REQUIRE(without.without);

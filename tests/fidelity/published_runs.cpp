@@ -30,8 +30,8 @@ std::vector<published::Run> runs() {
   return all;
 }
 
-published::Against against(FrameworkDetail detail) {
-  published::Against options;
+published::ValidationRun against(FrameworkDetail detail) {
+  published::ValidationRun options;
   options.framework = detail;
   options.forecast = detail == FrameworkDetail::knobs;
   options.jobs = std::max(1u, std::thread::hardware_concurrency());

@@ -34,7 +34,7 @@ TEST_CASE("random flows on stars, rails and trees end when SimGrid says") {
         double all = 0;
         for (std::uint64_t seed = 1; seed <= 12; ++seed) {
           CAPTURE(seed);
-          const Contention contention = random_network(seed, platform, bounds, weights);
+          const Network network = random_network(seed, platform, bounds, weights);
           const double difference = worst(run(network), run_simgrid(network));
           CHECK(difference < 1e-8);
           all = std::max(all, difference);

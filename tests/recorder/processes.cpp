@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/zero_buffer.hpp"
-#include "gpu/crew.hpp"
+#include "gpu/device_executor.hpp"
 #include "gpu/nccl_fabric.hpp"
 #include "graph/validate.hpp"
 
@@ -19,11 +19,11 @@ struct OneProcess {
       : device(world),
         communicators(world, device),
         fabric(graph, rank, device, communicators, exchange, seconds(1), depth),
-        crew(graph, {rank}, options, device, fabric, depth) {}
+        executor(graph, {rank}, options, device, fabric, depth) {}
   RecordingDevice device;
   RecordingCommunicators communicators;
   gpu::NcclFabric fabric;
-  gpu::Crew crew;
+  gpu::DeviceExecutor executor;
 };
 
 class Processes : public backend::Session {
@@ -45,26 +45,27 @@ class Processes : public backend::Session {
     std::vector<std::unique_ptr<OneProcess>> all;
     for (std::size_t r = 0; r < graph_.ranks().size(); ++r)
       all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange, depth));
-    for (const auto& one : all) one->crew.load();
+    for (const auto& one : all) one->executor.load();
     for (const auto& one : all) one->fabric.begin_connecting();
     while (world_.progress()) {
     }
     std::vector<dispatch::RankResult> results(all.size());
     for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
       for (const auto& one : all) {
-        if (options.recorded && step == 1) one->crew.record(step);
-        one->crew.issue(step);
+        if (options.recorded && step == 1) one->executor.record(step);
+        one->executor.issue(step);
       }
       while (world_.progress()) {
       }
       for (std::size_t r = 0; r < all.size(); ++r) {
-        all[r]->crew.finish([this] {
+        all[r]->executor.finish([this] {
           if (world_.waiting() > 0) throw InternalError("a rank hangs:\n" + world_.heads());
         });
-        if (step >= options.warmup) results[r].iterations.push_back(all[r]->crew.spans(all[r]->crew.began()).front());
+        if (step >= options.warmup)
+          results[r].iterations.push_back(all[r]->executor.spans(all[r]->executor.began()).front());
       }
     }
-    for (std::size_t r = 0; r < all.size(); ++r) results[r].learned = all[r]->crew.learned(0);
+    for (std::size_t r = 0; r < all.size(); ++r) results[r].learned = all[r]->executor.learned(0);
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     return dispatch::assemble(graph_, std::move(results), "recorder", options.compute, false);
   }

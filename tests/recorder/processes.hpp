@@ -1,5 +1,5 @@
-// A job with one GPU per process, in one thread: every rank has its own recording device, communicators and crew, and
-// the ranks take turns. The code of a process is the same as in a real job.
+// A job with one GPU per process, in one thread: every rank has its own recording device, communicators and executor,
+// and the ranks take turns. The code of a process is the same as in a real job.
 #pragma once
 #include <map>
 

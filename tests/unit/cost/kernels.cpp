@@ -281,8 +281,8 @@ TEST_CASE("composite works add up exactly") {
   const cost::CostModel ring(dgx_a100(), {}, megatron_2021());
   const Gemm product{8192, 8192, 8192, 1, Precision::bf16, false};
   const std::vector<Work> works_beside{product, Collective{CollectiveKind::all_reduce, Bytes(240'000'000), {8, 1}},
-                                       MemoryBound{Bytes(16'200'000), 1, Traffic::plain}, Beside{WorkId(0), WorkId(1)},
-                                       Beside{WorkId(2), WorkId(1)}};
+                                       MemoryBound{Bytes(16'200'000), 1, Traffic::plain},
+                                       Overlapped{WorkId(0), WorkId(1)}, Overlapped{WorkId(2), WorkId(1)}};
   const auto beside = ring.price(works_beside);
   REQUIRE(beside[0] > beside[1] * 2);
   CHECK(to_seconds(beside[3]) == Approx(to_seconds(beside[0]) + 24. / 108 * to_seconds(beside[1])).epsilon(1e-6));

@@ -171,11 +171,16 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   result.learned.disk = {"io_uring", Bytes(4096), Bytes(1)};
   result.used = {Time(-3), Time(4), Time(5), Time(6)};
   result.raised_priority = true;
+  result.learned.devices = {{.kernels = 3, .kernel_time = Time(9), .unavailable = "no", .taken = Bytes(5)}};
   const std::string bytes = write(result);
-  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, of three lists that are empty, of a list and a text = 16) and each
-  // of the 8 times, 3 doubles, 10 integers and a yes or no; 4 for each of the 4 floats; 8 letters.
-  CHECK(bytes.size() == 8 * (16 + 8 + 3 + 11) + 4 * 4 + 8);
+  // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, of three lists that are empty, of two lists and two texts = 18) and
+  // each of the 10 times, 3 doubles, 14 integers and a yes or no; 4 for each of the 4 floats; 10 letters.
+  CHECK(bytes.size() == 8 * (18 + 10 + 3 + 15) + 4 * 4 + 10);
   const RankResult back = read(bytes);
+  REQUIRE(back.learned.devices.size() == 1);
+  CHECK(back.learned.devices.front().kernels == 3);
+  CHECK(back.learned.devices.front().unavailable == "no");
+  CHECK(back.learned.devices.front().taken == Bytes(5));
   REQUIRE(back.iterations.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {
     CHECK(back.iterations[i].start == result.iterations[i].start);

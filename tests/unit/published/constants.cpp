@@ -44,7 +44,7 @@ TEST_CASE("what only a family gave is taken by another route") {
       "  - {key: framework.a, value: 1, width: 0.1, saw: [f], without: {any: {value: 2, source: s}}}\n"
       "  - {key: framework.b, value: 1, width: 0.1, saw: [f, g], without: {f: {value: 3, source: s}}}\n"
       "  - {key: cluster.gpu.c, gpu: h100, value: 1, width: 0.1, saw: [f], without: {any: {value: 4, source: s}}}\n"
-      "  - {key: framework.d, framework: x, value: 1, width: 0.1, saw: [f], without: {any: none}}\n");
+      "  - {key: framework.d, software: x, value: 1, width: 0.1, saw: [f], without: {any: none}}\n");
   const auto f = forecast_of(all, "f", "a100", "y");
   CHECK(f.sets == std::vector<std::string>{"framework.a=2", "framework.b=3"});
   CHECK(f.missing.empty());

@@ -56,9 +56,9 @@ TEST_CASE("the first machine and the first framework count, settings add up") {
   const auto m = mapping(
       "  - {when: {gpu: a100, interconnect: roce}, cluster: slow}\n"
       "  - {when: {gpu: a100}, cluster: fast, gpus_per_node: 4}\n"
-      "  - {when: {framework: mega}, framework: megatron-2021, set: {training.attention: unfused, a: 1}}\n"
-      "  - {when: {framework: mega}, framework: megatron-2025}\n"
-      "  - {when: {framework: =megatron-2021, framework: '2026'}, framework: megatron-2026, set: {a: 2}}\n"
+      "  - {when: {framework: mega}, software: megatron-2021, set: {training.attention: unfused, a: 1}}\n"
+      "  - {when: {framework: mega}, software: megatron-2025}\n"
+      "  - {when: {software: =megatron-2021, framework: '2026'}, software: megatron-2026, set: {a: 2}}\n"
       "  - {when: {table: ^x}, not_judged: odd}\n"
       "  - {when: {table: ^y}, not_timed: toy, over: {b: {c: [1, two]}}}\n");
   const auto first = m.of(run({{"gpu", "A100"}, {"framework", "Megatron"}}));
@@ -71,7 +71,7 @@ TEST_CASE("the first machine and the first framework count, settings add up") {
   CHECK(second.framework == "megatron-2026");  // a rule that asks for the framework may replace it
   CHECK(second.set.back() == std::pair<std::string, std::string>{"a", "2"});
   auto own = run({{"gpu", "A100"}, {"table", "y"}});
-  own.cluster = "mine", own.framework = "theirs";
+  own.cluster = "mine", own.profile = "theirs";
   const auto third = m.of(own);
   CHECK(third.cluster == "mine");
   CHECK(third.framework == "theirs");
@@ -99,7 +99,7 @@ TEST_CASE("a release of Megatron-Bridge brings its recipe, also over knobs that 
   r.id = "r-1", r.table = "r", r.framework = r.cell("framework"), r.model = r.cell("model"), r.gpu = r.cell("gpu");
   r.layers = 61, r.hidden = 7168, r.heads = 128, r.sequence = 4096, r.gpus = 256, r.global_batch = 4096;
   r.micro_batch = 1, r.experts = 256, r.experts_per_token = 8, r.expert_ffn = 2048, r.iteration_s = 13.3;
-  r.expert = 64, r.pipeline = 4, r.chunks = 4, r.framework = "megatron-2025";
+  r.expert = 64, r.pipeline = 4, r.chunks = 4, r.profile = "megatron-2025";
   r.cluster = "{use: gb200-nvl72, gpus_per_node: 64, nodes: 4, links: {scale_out: {per_node: 64}}}";
   r.knobs = R"({"training.recompute": "none", "training.precision": "fp8"})";
   const auto row = scenario_of(r, read_mapping(), FrameworkDetail::knobs);

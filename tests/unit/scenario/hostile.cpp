@@ -100,7 +100,7 @@ TEST_CASE("names: the nearest spelling") {
                {"dgx-a100-80g", "dgx-a100", "3:16: unknown cluster 'dgx-a100'; did you mean 'dgx-a100-40g'?"},
                {"schedule: 1f1b", "schedule: 1fb1", "6:11: unknown schedule '1fb1'; did you mean '1f1b'?"},
                {"version: 1", "version: 1\nframework: megatron-2012",
-                "2:11: unknown framework profile 'megatron-2012'; did you mean 'megatron-2021'?"},
+                "2:12: unknown framework profile 'megatron-2012'; did you mean 'megatron-2021'?"},
                {"version: 1", "version: 1\ntraining: {precision: bf-16}",
                 "2:23: 'precision' must be one of fp32, fp16, bf16, fp8, fp4; found 'bf-16'; did you mean 'bf16'?"},
                {"version: 1", "version: 1\ntraining: {recompute: ful}",
@@ -122,9 +122,9 @@ TEST_CASE("zero, negative, huge and non-finite numbers") {
        {"version: 1", "version: 1\nsimulate: {iterations: 0}",
         "2:24: 'iterations' must be a whole number from 1 to 1000"},
        {"version: 1", "version: 1\nframework: {use: megatron-2021, attention_rate: nan}",
-        "2:48: 'attention_rate' must be a number above 0"},
+        "2:49: 'attention_rate' must be a number above 0"},
        {"version: 1", "version: 1\nframework: {use: megatron-2021, optimizer_bytes: inf}",
-        "2:49: 'optimizer_bytes' must be a number from 0"}});
+        "2:50: 'optimizer_bytes' must be a number from 0"}});
   check_slips(kGoodAbstract,
               {{"forward: 5ms", "forward: 0", "4:18: 'forward' must be above zero"},
                {"forward: 5ms", "forward: -5ms", "4:18: 'forward': time '-5ms' is negative"},
@@ -146,9 +146,9 @@ TEST_CASE("wrong and missing units") {
                {"weight: 5ms", "weight: 5ms, transfer: 5", "4:61: 'transfer': time '5' has no unit"}});
   check_slips(kGood, {{"1f1b", "{name: 1f1b, memory_limit: 60}", "6:38: 'memory_limit': size '60' has no unit"},
                       {"nodes: 128", "nodes: 128, links: {scale_out: {bandwidth: 400GB}}",
-                       "3:67: 'bandwidth': bandwidth '400GB' has the unknown unit 'GB'"},
+                       "3:73: 'bandwidth': bandwidth '400GB' has the unknown unit 'GB'"},
                       {"nodes: 128", "nodes: 128, links: {scale_out: {latency: 400Gb/s}}",
-                       "3:65: 'latency': time '400Gb/s' has the unknown unit 'Gb/s'"}});
+                       "3:71: 'latency': time '400Gb/s' has the unknown unit 'Gb/s'"}});
 }
 
 TEST_CASE("products that do not multiply out") {
@@ -228,9 +228,9 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
               {"version: 1", "version: 1\ntraining: {precision: fp8}",
                "2:11: GPU 'a100-80g-sxm' does not compute in the precision"},
               {"version: 1", "version: 1\nframework: {use: titan-2024, fp8_scaling: row}",
-               "2:42: 'fp8_scaling' must be one of tensorwise, rowwise, blockwise, mx; found 'row'"},
+               "2:43: 'fp8_scaling' must be one of tensorwise, rowwise, blockwise, mx; found 'row'"},
               {"version: 1", "version: 1\nframework: {use: titan-2024, attention_kernel: flash-4}",
-               "2:47: 'attention_kernel' must be one of flash-2, flash-3, cudnn; found 'flash-4'"}});
+               "2:48: 'attention_kernel' must be one of flash-2, flash-3, cudnn; found 'flash-4'"}});
   // A scaling for which the GPU has no rate.
   const auto hopper = with(with(kGood, "gpt3-175b", "llama3-8b"), "{use: dgx-a100-80g, nodes: 128}",
                            "{use: dgx-h100, nodes: 128, gpu: {use: h100-80g-sxm, fp8_rowwise_speedup: 0}}") +

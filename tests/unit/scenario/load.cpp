@@ -375,7 +375,7 @@ TEST_CASE("errors in a part name the part's file") {
 
 TEST_CASE("lists of what is shipped") {
   const Folder folder;
-  for (const char* kind : {"models", "clusters", "gpus", "software"}) {
+  for (const char* kind : {"models", "clusters", "gpus", "frameworks"}) {
     const auto all = list(kind);
     CHECK(all.size() >= 2);
     for (const auto& one : all) CHECK_MESSAGE(!one.summary.empty(), one.name);

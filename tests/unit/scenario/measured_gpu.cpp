@@ -169,7 +169,7 @@ TEST_CASE("what was measured is listed with the GPU") {
   const auto house = folder.path() + "/house";
   fs::create_directories(house + "/configs/profiles");
   fs::create_directory_symlink(PROJECT_ROOT "/models", house + "/models");
-  for (const char* part : {"clusters", "collectives", "gpus", "software"})
+  for (const char* part : {"clusters", "collectives", "gpus", "frameworks"})
     fs::create_directory_symlink(fmt::format("{}/configs/{}", PROJECT_ROOT, part),
                                  fmt::format("{}/configs/{}", house, part));
   folder.write("house/configs/profiles/lab.yaml", write_profile(example()));

@@ -31,10 +31,10 @@ std::string errors(const std::string& text, const std::string& old, const std::s
 
 }  // namespace
 
-TEST_CASE("this machine has as many ranks as are asked for, and framework of its own") {
+TEST_CASE("this machine has as many ranks as are asked for, and kernels of its own") {
   const auto s = load_text(kTiny);
   const auto& c = *s.concrete;
-  CHECK(c.framework.name == "rehearsal");
+  CHECK(c.framework.name == "native");
   CHECK(c.framework.native_kernels);
   CHECK_FALSE(c.framework.dropout);
   CHECK(c.framework.host_seconds_per_kernel == 0);
@@ -103,7 +103,7 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
   CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
         "6:61: framework 'native' takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
   CHECK(joined(kTiny + "framework: {use: native, dropout: true}\n") ==
-        "7:37: framework 'native' has 'native_kernels', which know no 'dropout'; leave it out");
+        "7:35: framework 'native' has 'native_kernels', which know no 'dropout'; leave it out");
 }
 
 TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name") {

@@ -86,6 +86,7 @@ TEST_CASE("digests know keys and values by their first names") {
   CHECK(first_key("cluster.gpu.framework") == "cluster.gpu.software");
   CHECK(first_key("simulate.contention") == "simulate.network");
   CHECK(first_value("simulate.contention", "off") == "closed-form");
+  CHECK(first_value("framework.name", "native") == "rehearsal");
   CHECK(first_key("training.precision") == "training.precision");
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("every shipped part conforms to the schema where a scenario may hold i
                                                        {"configs/clusters", "/cluster"},
                                                        {"configs/gpus", "/cluster/gpu"},
                                                        {"configs/collectives", "/cluster/collectives"},
-                                                       {"configs/frameworks", "/software"}};
+                                                       {"configs/frameworks", "/framework"}};
   for (const auto& [place, key] : parts)
     for (const auto& file : yaml_below(place)) {
       INFO(file.string());

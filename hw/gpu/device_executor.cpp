@@ -1,4 +1,4 @@
-#include "gpu/crew.hpp"
+#include "gpu/device_executor.hpp"
 
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@ const Time kCheck = seconds(10e-3);
 
 }  // namespace
 
-Crew::Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options,
-           Device& device, Fabric& fabric, std::size_t depth)
+DeviceExecutor::DeviceExecutor(const graph::TaskGraph& graph, std::vector<RankId> served,
+                               const backend::RunOptions& options, Device& device, Fabric& fabric, std::size_t depth)
     : graph_(graph),
       device_(device),
       fabric_(fabric),
@@ -40,17 +40,17 @@ Crew::Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const back
   for (const auto& rank : ranks_) drain(device_, rank->home(), done_);
 }
 
-void Crew::load() {
+void DeviceExecutor::load() {
   for (const auto& rank : ranks_) rank->load(), drain(device_, rank->home(), done_);
 }
 
-void Crew::record(int step) {
+void DeviceExecutor::record(int step) {
   device_.begin_recording(main_);
   queue_all(step);
   recording_ = device_.end_recording(main_);
 }
 
-void Crew::issue(int step) {
+void DeviceExecutor::issue(int step) {
   // Relates the device's clock to the host's: nothing is queued, so an event is reached at once.
   device_.record(probe_, main_);
   const Time before = dispatch::now();
@@ -65,7 +65,7 @@ void Crew::issue(int step) {
   device_.record(done_, main_);
 }
 
-void Crew::queue_all(int step) {
+void DeviceExecutor::queue_all(int step) {
   fabric_.begin_iteration();
   device_.record(base_, main_);
   for (const auto& rank : ranks_) rank->begin(step, base_);
@@ -85,7 +85,7 @@ void Crew::queue_all(int step) {
   }
 }
 
-void Crew::queue_collective(std::span<const TaskOfRank> members) {
+void DeviceExecutor::queue_collective(std::span<const TaskOfRank> members) {
   std::vector<Fabric::Member> here;
   for (const TaskOfRank& member : members)
     if (const auto joining = rank(member.rank).begin_collective(member.task)) here.push_back(*joining);
@@ -94,11 +94,11 @@ void Crew::queue_collective(std::span<const TaskOfRank> members) {
   for (const TaskOfRank& member : members) rank(member.rank).end_collective(member.task);
 }
 
-void Crew::look() {
+void DeviceExecutor::look() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->look(progress_[i]);
 }
 
-void Crew::finish(const std::function<void()>& check) {
+void DeviceExecutor::finish(const std::function<void()>& check) {
   const auto look_around = [&] {
     look();
     if (const auto failure = fabric_.failure()) throw MachineError(*failure);
@@ -119,7 +119,7 @@ void Crew::finish(const std::function<void()>& check) {
   for (dispatch::Progress& progress : progress_) ++progress.iterations;
 }
 
-std::string Crew::crowding() const {
+std::string DeviceExecutor::crowding() const {
   std::size_t streams = 1;  // main_
   for (const auto& rank : ranks_) streams += rank->streams();
   if (streams <= device_.facts().connections) return {};
@@ -127,14 +127,14 @@ std::string Crew::crowding() const {
                      streams, device_.facts().connections);
 }
 
-DeviceReport Crew::observe(int step, const std::function<void()>& check) {
+DeviceReport DeviceExecutor::observe(int step, const std::function<void()>& check) {
   device_.observe();
   issue(step);
   finish(check);
   return device_.observed();
 }
 
-std::vector<timeline::Spans> Crew::spans(Time origin) const {
+std::vector<timeline::Spans> DeviceExecutor::spans(Time origin) const {
   std::vector<timeline::Spans> all;
   const Time base_at = began_ - origin;
   for (const auto& rank : ranks_) all.push_back(rank->spans(base_, base_at));

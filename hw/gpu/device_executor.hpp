@@ -12,16 +12,16 @@
 
 namespace rehearsal::gpu {
 
-class Crew {
+class DeviceExecutor {
  public:
   // Rank i of `served` gets partition i of a partitioned device. `depth`: slots.hpp. Keeps references to all arguments.
-  Crew(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options, Device& device,
-       Fabric& fabric, std::size_t depth);
+  DeviceExecutor(const graph::TaskGraph& graph, std::vector<RankId> served, const backend::RunOptions& options,
+                 Device& device, Fabric& fabric, std::size_t depth);
 
   // Prepares the device for every kernel; must be called before peers can wait for it (Device::load).
   void load();
   // Records an iteration, which issue() then replays with one host call. Recording is slow, so no peer may wait for
-  // this crew meanwhile. The ranks must have run an iteration before.
+  // this executor meanwhile. The ranks must have run an iteration before.
   void record(int step);
   // Queues an iteration.
   void issue(int step);
