@@ -4,6 +4,9 @@
 // fields are added; for the same reason keys and values are written under their first names.
 #include <fmt/format.h>
 
+#include <string>
+#include <vector>
+
 #include "base/sha256.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
@@ -18,14 +21,21 @@ std::string digest(const Scenario& scenario) {
     if (scenario.abstract) s.abstract.emplace();
     return s;
   }();
+  const auto& fields = scenario_fields().fields;
+  static const std::vector<std::string> first_keys = [&] {
+    std::vector<std::string> keys;
+    for (const auto& field : fields) keys.push_back(first_key(field.key));
+    return keys;
+  }();
   std::string text = "rehearsal-scenario=1:2\n";
-  for (const auto& field : scenario_fields().fields) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto& field = fields[i];
     if (!field.acts) continue;
     const auto value = field.get(&scenario);
     if (value == field.get(&blank) || value == field.when_absent) continue;
     const auto written = fields::written(value);
     const auto said = first_value(field.key, written);
-    text += fmt::format("{}={}:{}\n", first_key(field.key), said.size(), said);
+    text += fmt::format("{}={}:{}\n", first_keys[i], said.size(), said);
   }
   return sha256(text);
 }
