@@ -52,7 +52,7 @@ constexpr std::size_t kShared = sizeof(typename DeviceTeam<Kernel>::Memory);
 // Once per device: the request costs the host as much as a launch.
 template <class Kernel>
 void allow_shared() {
-  if constexpr (kShared < Kernel >> kPlainShared) {
+  if constexpr (kPlainShared < kShared<Kernel>) {
     static std::atomic<std::uint64_t> allowed{0};
     int device = 0;
     check(cudaGetDevice(&device), "cudaGetDevice");

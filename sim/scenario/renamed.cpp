@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace rehearsal::scenario {
 namespace {
@@ -26,50 +27,53 @@ constexpr std::array kValues{
     RenamedValue{"framework", "rehearsal", "native"}, RenamedValue{"contention", "closed-form", "off"},
     RenamedValue{"contention", "fluid", "on"}, RenamedValue{"kind", "software", "framework"}};  // of training.buffers
 
+// A dotted path with each part given another name.
+template <class Name>
+std::string each_part(std::string_view path, Name&& name) {
+  std::string all;
+  for (std::size_t from = 0; from <= path.size();) {
+    const auto dot = std::min(path.find('.', from), path.size());
+    all += (from > 0 ? "." : "") + std::string(name(path.substr(from, dot - from)));
+    from = dot + 1;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string_view key_of_today(std::string_view above, std::string_view key) {
-  const auto found =
-      std::find_if(kKeys.begin(), kKeys.end(), [&](const RenamedKey& k) { return k.first == key && k.above == above; });
-  return found == kKeys.end() ? key : found->today;
+  for (const RenamedKey& k : kKeys)
+    if (k.first == key && k.above == above) return k.today;
+  return key;
 }
 
 std::string path_of_today(std::string_view path) {
-  std::string today, above;
-  for (std::size_t from = 0; from <= path.size();) {
-    const auto dot = std::min(path.find('.', from), path.size());
-    above = key_of_today(above, path.substr(from, dot - from));
-    today += (from > 0 ? "." : "") + above;
-    from = dot + 1;
-  }
-  return today;
+  std::string_view above;
+  return each_part(path, [&](std::string_view part) { return above = key_of_today(above, part); });
 }
 
 std::string_view value_of_today(std::string_view key, std::string_view value) {
-  const auto found = std::find_if(kValues.begin(), kValues.end(),
-                                  [&](const RenamedValue& v) { return v.first == value && v.key == key; });
-  return found == kValues.end() ? value : found->today;
+  for (const RenamedValue& v : kValues)
+    if (v.first == value && v.key == key) return v.today;
+  return value;
 }
 
 std::string first_key(std::string_view key) {
-  std::string first, above;
-  for (std::size_t from = 0; from <= key.size();) {
-    const auto dot = std::min(key.find('.', from), key.size());
-    const auto part = key.substr(from, dot - from);
-    const auto found = std::find_if(kKeys.begin(), kKeys.end(),
-                                    [&](const RenamedKey& k) { return k.today == part && k.above == above; });
-    first += (first.empty() ? "" : ".") + std::string(found == kKeys.end() ? part : found->first);
-    above = part, from = dot + 1;
-  }
-  return first;
+  std::string_view above;
+  return each_part(key, [&](std::string_view part) {
+    const auto below = std::exchange(above, part);
+    for (const RenamedKey& k : kKeys)
+      if (k.today == part && k.above == below) return k.first;
+    return part;
+  });
 }
 
 std::string_view first_value(std::string_view key, std::string_view value) {
   if (key.ends_with(".name")) key.remove_suffix(5);  // of what is called so
   const auto last = key.substr(key.rfind('.') + 1);
-  const auto found = std::find_if(kValues.begin(), kValues.end(),
-                                  [&](const RenamedValue& v) { return v.today == value && v.key == last; });
-  return found == kValues.end() ? value : found->first;
+  for (const RenamedValue& v : kValues)
+    if (v.today == value && v.key == last) return v.first;
+  return value;
 }
 
 }  // namespace rehearsal::scenario
