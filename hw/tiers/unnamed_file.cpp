@@ -139,8 +139,10 @@ void UnnamedFile::check() const {
         fmt::format("tier nvme: the directory {} vanished, and with it {}; run again with one that "
                     "stays (--tier-directory)",
                     directory_, name()));
+  // The length first: another thread may grow the file between the two.
+  const std::int64_t length = length_;
   if (::fstat(file_, &now) != 0) fail("find", errno);
-  if (const std::int64_t length = length_; length > 0 && now.st_size < length + kGuard) fail_cut(now.st_size);
+  if (length > 0 && now.st_size < length + kGuard) fail_cut(now.st_size);
 }
 
 Bytes UnnamedFile::cached() const {
