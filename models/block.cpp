@@ -16,7 +16,13 @@ const Tensor& Block::tensor(std::uint16_t parameter) const {
 }
 
 NetworkBlocks blocks(const Transformer& model, const BlockOptions& options) {
-  return model.family == Family::mlp ? mlp_blocks(model, options) : transformer_blocks(model, options);
+  auto table = layer_table(model);
+  auto network = model.family == Family::mlp ? mlp_blocks(model, options) : transformer_blocks(model, table, options);
+  network.table = std::move(table);
+  for (auto* block : {&network.embedding, &network.head}) block->layer = network.table.rows.front().spec;
+  for (std::size_t i = 0; i < network.layers.size(); ++i) network.layers[i].layer = network.table.rows[i].spec;
+  network.prediction.layer = network.table.last();
+  return network;
 }
 
 // y = W2 gelu(W1 x + b1) + b2 per layer, no residual; squared error against given targets.
@@ -44,7 +50,7 @@ NetworkBlocks mlp_blocks(const Transformer& model, const BlockOptions& options) 
     b.add(linear, "mlp down", {g}, {y}, {w2});
     if (t > 1) b.add(tp_reduce_out, "leave", {y}, {y});
     b.add(add_bias, "bias", {y}, {y}, {b2});
-    network.layers[0] = b.finish(x, y);
+    network.layers.push_back(b.finish(x, y));
   }
   {
     BlockBuilder b;

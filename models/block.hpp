@@ -3,7 +3,6 @@
 // (framework.hpp) or for native kernels (rehearsal.hpp), and the backward pass follows from reading the list in
 // reverse.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -63,6 +62,7 @@ struct BlockValue {
 };
 
 struct Block {
+  LayerSpec layer;  // of the ends: of the first layer
   std::vector<BlockValue> values;
   std::vector<Segment> segments;
   std::vector<Operator> operators;
@@ -78,11 +78,12 @@ struct Block {
 };
 
 struct NetworkBlocks {
-  Block embedding, head;
-  std::array<Block, kLayerKinds> layers;  // those kinds that the model has
+  LayerTable table{};
+  Block embedding{}, head{};
+  std::vector<Block> layers{};  // one for each row of the table
   // A module of multi-token prediction (DeepSeek-V3, 2412.19437, section 2.2): the hidden states of two tokens become
   // one, a layer, and the head once more; its input goes on to the head of the network.
-  Block prediction;
+  Block prediction{};
 };
 
 // How the blocks of a model are written down.

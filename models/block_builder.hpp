@@ -59,7 +59,7 @@ inline Tensor whole(TensorKind kind, std::int64_t rows, std::int64_t columns = 1
   return {kind, 0, 0, 1, rows, columns, rows, Split::none};
 }
 
-NetworkBlocks transformer_blocks(const Transformer& model, const BlockOptions& options);
+NetworkBlocks transformer_blocks(const Transformer& model, const LayerTable& table, const BlockOptions& options);
 NetworkBlocks mlp_blocks(const Transformer& model, const BlockOptions& options);
 
 }  // namespace rehearsal::models

@@ -14,22 +14,87 @@ using enum OperatorKind;
 using Index = BlockBuilder::Index;
 using List = BlockBuilder::List;
 
-class Transformers {
+// The parts of a network whose layers are like `layer`.
+class Parts {
  public:
-  Transformers(const Transformer& model, const BlockOptions& options)
+  Parts(const Transformer& model, const LayerSpec& layer, const BlockOptions& options)
       : model_(model),
+        layer_(layer),
         options_(options),
         t_(options.shard.tensor),
-        local_(local_shape(model, options.shard)),
+        local_(local_shape(model, layer, options.shard)),
         gpt_(model.is_gpt()),
-        gated_(model.ffn_kind == FfnKind::swiglu) {}
+        gated_(layer.ffn.gated()) {}
 
-  NetworkBlocks build() const {
-    NetworkBlocks all{embedding(), head(), {}, {}};
-    for (const auto kind : kLayerKindTable)
-      if (model_.layers_of(kind) > 0) all.layers[static_cast<std::size_t>(kind)] = layer(kind);
-    if (model_.mtp_layers > 0) all.prediction = prediction();
-    return all;
+  Block embedding() const {
+    BlockBuilder b;
+    b.segment(model_.tie_embeddings);
+    const Index table = b.parameter(token_table(TensorKind::token_table));
+    const Index x = tokens(b, local_.hidden);
+    b.add(embed, "embedding", {}, {x}, {table});
+    Index y = leave(b, x);
+    if (gpt_ && (model_.learned_positions || model_.embedding_norm)) b.segment();
+    if (gpt_ && model_.learned_positions) {
+      const Index positions = b.parameter(whole(TensorKind::position_table, options_.shard.sequence, local_.hidden));
+      b.add(add_positions, "positions", {y}, {y}, {positions});
+    }
+    if (gpt_ && model_.embedding_norm) {
+      const List norms = norm_parameters(b, TensorKind::norm_gain, TensorKind::norm_bias);
+      const Index normed = residual(b);
+      b.add(norm, "embedding norm", {y}, {normed}, norms);
+      y = normed;
+    }
+    return b.finish(std::nullopt, y);
+  }
+  Block layer() const {
+    BlockBuilder b;
+    b.segment();
+    const Index x = residual(b);
+    Index joined = x;
+    if (layer_.skip == SkipEnd::takes) {
+      const Index skip = residual(b);
+      joined = residual(b);
+      b.add(skip_add, "skip", {skip, x}, {joined});
+      b.take_skip(skip);
+    }
+    const Index y = layer_of(b, joined);
+    if (layer_.skip == SkipEnd::gives) {
+      const Index skip = residual(b);
+      b.section(Section::none);
+      b.add(skip_out, "skip", {y}, {skip});
+      b.give_skip(skip);
+    }
+    return b.finish(x, y);
+  }
+  Block prediction() const {
+    BlockBuilder b;
+    b.segment();
+    const std::int64_t h = local_.hidden;
+    const Index x = residual(b), hidden = residual(b), embedded = residual(b), normed = residual(b);
+    const Index both = rows_of(b, x, 2 * h), joined = residual(b), out = residual(b);
+    b.add(skip_out, "pass on", {x}, {out});
+    b.section(Section::attention);
+    b.add(norm, "norm", {x}, {hidden}, {b.parameter(whole(TensorKind::norm1_gain, h))});
+    b.add(skip_out, "embedding of the next", {x}, {embedded});
+    b.add(norm, "norm", {embedded}, {normed}, {b.parameter(whole(TensorKind::norm1_gain, h))});
+    b.add(concatenate, "concatenate", {hidden, normed}, {both});
+    b.add(linear, "join", {both}, {joined}, {b.parameter(whole(TensorKind::joining_weight, h, 2 * h))});
+    const Index last = layer_of(b, joined);
+    b.section(Section::none);
+    b.segment();
+    logits_and_loss(b, last, {});
+    return b.finish(x, out);
+  }
+  // Final norm, logits over the sharded vocabulary, cross-entropy.
+  Block head() const {
+    BlockBuilder b;
+    b.segment(model_.tie_embeddings);
+    const Tensor table = token_table(model_.tie_embeddings ? TensorKind::token_table : TensorKind::head_weight);
+    const Index weight = b.parameter(table);
+    b.segment();
+    const Index x = residual(b);
+    logits_and_loss(b, x, {weight});
+    return b.finish(x, std::nullopt);
   }
 
  private:
@@ -59,62 +124,22 @@ class Transformers {
     return y;
   }
 
-  Block embedding() const {
-    BlockBuilder b;
-    b.segment(model_.tie_embeddings);
-    const Index table = b.parameter(token_table(TensorKind::token_table));
-    const Index x = tokens(b, local_.hidden);
-    b.add(embed, "embedding", {}, {x}, {table});
-    Index y = leave(b, x);
-    if (gpt_ && (model_.learned_positions || model_.embedding_norm)) b.segment();
-    if (gpt_ && model_.learned_positions) {
-      const Index positions = b.parameter(whole(TensorKind::position_table, options_.shard.sequence, local_.hidden));
-      b.add(add_positions, "positions", {y}, {y}, {positions});
-    }
-    if (gpt_ && model_.embedding_norm) {
-      const List norms = norm_parameters(b, TensorKind::norm_gain, TensorKind::norm_bias);
-      const Index normed = residual(b);
-      b.add(norm, "embedding norm", {y}, {normed}, norms);
-      y = normed;
-    }
-    return b.finish(std::nullopt, y);
-  }
   Tensor token_table(TensorKind kind) const {
     const std::int64_t slice = options_.pad_vocabulary ? vocabulary_slice(model_, t_) : model_.vocabulary;
     return {kind, 0, 0, 1, slice, local_.hidden, model_.vocabulary, t_ > 1 ? Split::tensor : Split::none};
   }
 
-  Block layer(LayerKind kind) const {
-    BlockBuilder b;
-    b.segment();
-    const Index x = residual(b);
-    Index joined = x;
-    if (kind == LayerKind::decoder) {
-      const Index skip = residual(b);
-      joined = residual(b);
-      b.add(skip_add, "skip", {skip, x}, {joined});
-      b.take_skip(skip);
-    }
-    const Index y = layer_of(b, kind, joined);
-    if (kind == LayerKind::encoder) {
-      const Index skip = residual(b);
-      b.section(Section::none);
-      b.add(skip_out, "skip", {y}, {skip});
-      b.give_skip(skip);
-    }
-    return b.finish(x, y);
-  }
-  Index layer_of(BlockBuilder& b, LayerKind kind, Index x) const {
+  Index layer_of(BlockBuilder& b, Index x) const {
     const Index middle = attention_half(b, x);
-    return kind == LayerKind::experts ? experts_half(b, middle) : mlp_half(b, middle);
+    return layer_.ffn.has_experts() ? experts_half(b, middle) : mlp_half(b, middle);
   }
 
   // x + attention(norm(x))
   Index attention_half(BlockBuilder& b, Index x) const {
     b.section(Section::attention, RecomputeModule::layernorm);
     const List norm1 = norm_parameters(b, TensorKind::norm1_gain, TensorKind::norm1_bias);
-    const List weights = model_.mla ? List{} : attention_inputs(b);
-    const std::int64_t width = local_.heads * model_.value_dim();
+    const List weights = layer_.mixer.mla ? List{} : attention_inputs(b);
+    const std::int64_t width = local_.heads * layer_.mixer.value_dim();
     const List out_parameters{b.parameter(row_parallel(TensorKind::out_weight, local_.hidden, width * t_, t_))};
     List branch;
     if (gpt_) branch.push_back(b.parameter(whole(TensorKind::out_bias, local_.hidden)));
@@ -122,7 +147,7 @@ class Transformers {
     const Index y = residual(b);
     b.add(norm, "norm", {x}, {y}, norm1);
     b.module({});
-    const List seen = model_.mla ? latent_heads(b, y) : heads(b, y, weights);
+    const List seen = layer_.mixer.mla ? latent_heads(b, y) : heads(b, y, weights);
     b.module(RecomputeModule::core_attn);
     const Index out = tokens(b, width);
     b.add(attention, "attention", seen, {out});
@@ -146,8 +171,8 @@ class Transformers {
   // DeepSeek-V2 (2405.04434), section 2.1: queries and the latent of keys and values are made of the rank's own tokens;
   // heads are made of these, and joined with the columns that carry the position.
   List latent_heads(BlockBuilder& b, Index y) const {
-    const auto& m = *model_.mla;
-    const std::int64_t a = local_.heads, q = a * model_.score_dim(), kv = a * (m.head_dim + m.value_dim);
+    const auto& m = *layer_.mixer.mla;
+    const std::int64_t a = local_.heads, q = a * layer_.mixer.score_dim(), kv = a * (m.head_dim + m.value_dim);
     const auto narrow = [&](std::string_view name, TensorKind kind, std::int64_t columns) {
       const Index made = rows_of(b, y, columns);
       b.add(linear, name, {y}, {made}, {b.parameter(whole(kind, columns, local_.hidden))});
@@ -234,12 +259,12 @@ class Transformers {
   // on the rank's own tokens, even if all ranks of a tensor group hold all of them; shared experts are split over the
   // tensor group like any feed-forward layer.
   Index experts_half(BlockBuilder& b, Index x) const {
-    const auto& m = model_;
-    const std::int64_t h = m.hidden, k = m.experts_per_token, held = options_.shard.experts_held(m);
-    const std::int64_t x_ = options_.shard.expert_tensor, f = m.expert_ffn / x_, up = gated_ ? 2 : 1;
+    const auto& ffn = layer_.ffn;
+    const std::int64_t h = local_.hidden, k = ffn.experts_per_token, held = options_.shard.experts_held(ffn.experts);
+    const std::int64_t x_ = options_.shard.expert_tensor, f = ffn.expert_width / x_, up = ffn.up_projections();
     b.section(Section::router, RecomputeModule::layernorm);
     const List norm2 = norm_parameters(b, TensorKind::norm2_gain, TensorKind::norm2_bias);
-    const Index router = b.parameter(whole(TensorKind::router_weight, m.experts, h));
+    const Index router = b.parameter(whole(TensorKind::router_weight, ffn.experts, h));
     const Index normed = residual(b);
     b.add(norm, "norm", {x}, {normed}, norm2);
     const bool cuts = t_ > 1 && !scattered();
@@ -251,7 +276,7 @@ class Transformers {
       return b.value(rows * ranks * columns, columns);
     };
     b.module(RecomputeModule::moe);
-    const Index probabilities = b.value(own * m.experts, m.experts), chosen = b.value(own * k, k);
+    const Index probabilities = b.value(own * ffn.experts, ffn.experts), chosen = b.value(own * k, k);
     b.add(route, "router", {y}, {probabilities, chosen}, {router});
     b.section(Section::experts, RecomputeModule::moe);
     const Index sent = routed(1, h);
@@ -274,7 +299,7 @@ class Transformers {
     b.add(combine, "combine", {back, chosen}, {combined});
     Index sum = cuts ? residual(b) : combined;
     if (cuts) b.add(all_rows, "tokens of all", {combined}, {sum});
-    if (m.shared_ffn > 0) {
+    if (ffn.shared_width > 0) {
       b.segment();
       b.section(Section::router, RecomputeModule::shared_experts);
       const Index shared = shared_experts(b, normed), both = residual(b);
@@ -288,7 +313,7 @@ class Transformers {
     return out;
   }
   Index shared_experts(BlockBuilder& b, Index y) const {
-    const std::int64_t h = local_.hidden, f = model_.shared_ffn / t_, up = gated_ ? 2 : 1;
+    const std::int64_t h = local_.hidden, f = layer_.ffn.shared_width / t_, up = layer_.ffn.up_projections();
     const List weights{b.parameter(column_parallel(TensorKind::shared_gate_up_weight, up, f * t_, h, t_))};
     const List down{b.parameter(row_parallel(TensorKind::shared_down_weight, h, f * t_, t_))};
     const Index entered = enter(b, y), u = tokens(b, up * f), g = tokens(b, f), z = tokens(b, h);
@@ -304,26 +329,6 @@ class Transformers {
     return {kind, 0, 0, outer, slice, inner, slice * each, split, ranks > 1 ? outer * ranks : 0};
   }
 
-  Block prediction() const {
-    BlockBuilder b;
-    b.segment();
-    const std::int64_t h = local_.hidden;
-    const Index x = residual(b), hidden = residual(b), embedded = residual(b), normed = residual(b);
-    const Index both = rows_of(b, x, 2 * h), joined = residual(b), out = residual(b);
-    b.add(skip_out, "pass on", {x}, {out});
-    b.section(Section::attention);
-    b.add(norm, "norm", {x}, {hidden}, {b.parameter(whole(TensorKind::norm1_gain, h))});
-    b.add(skip_out, "embedding of the next", {x}, {embedded});
-    b.add(norm, "norm", {embedded}, {normed}, {b.parameter(whole(TensorKind::norm1_gain, h))});
-    b.add(concatenate, "concatenate", {hidden, normed}, {both});
-    b.add(linear, "join", {both}, {joined}, {b.parameter(whole(TensorKind::joining_weight, h, 2 * h))});
-    const Index last = layer_of(b, model_.kind(model_.layers), joined);
-    b.section(Section::none);
-    b.segment();
-    logits_and_loss(b, last, {});
-    return b.finish(x, out);
-  }
-
   Index add_branch(BlockBuilder& b, Index x, Index z, List parameters) const {
     const Index branch = leave(b, z);
     b.module({});
@@ -332,17 +337,6 @@ class Transformers {
     return sum;
   }
 
-  // Final norm, logits over the sharded vocabulary, cross-entropy.
-  Block head() const {
-    BlockBuilder b;
-    b.segment(model_.tie_embeddings);
-    const Tensor table = token_table(model_.tie_embeddings ? TensorKind::token_table : TensorKind::head_weight);
-    const Index weight = b.parameter(table);
-    b.segment();
-    const Index x = residual(b);
-    logits_and_loss(b, x, {weight});
-    return b.finish(x, std::nullopt);
-  }
   void logits_and_loss(BlockBuilder& b, Index x, List weight) const {
     const List norms = norm_parameters(b, TensorKind::norm_gain, TensorKind::norm_bias);
     const Index y = residual(b);
@@ -354,6 +348,7 @@ class Transformers {
   }
 
   const Transformer& model_;
+  const LayerSpec& layer_;
   const BlockOptions& options_;
   const std::int64_t t_;
   const LocalShape local_;
@@ -362,8 +357,12 @@ class Transformers {
 
 }  // namespace
 
-NetworkBlocks transformer_blocks(const Transformer& model, const BlockOptions& options) {
-  return Transformers(model, options).build();
+NetworkBlocks transformer_blocks(const Transformer& model, const LayerTable& table, const BlockOptions& options) {
+  const Parts ends(model, table.rows.front().spec, options);
+  NetworkBlocks all{.embedding = ends.embedding(), .head = ends.head()};
+  for (const auto& row : table.rows) all.layers.push_back(Parts(model, row.spec, options).layer());
+  if (model.mtp_layers > 0) all.prediction = Parts(model, table.last(), options).prediction();
+  return all;
 }
 
 }  // namespace rehearsal::models

@@ -8,19 +8,20 @@
 
 namespace rehearsal::models {
 
-LayerForms layer_forms(const Transformer& m, LayerKind kind, std::int64_t sequence) {
+LayerForms layer_forms(const Transformer& m, std::size_t row, std::int64_t sequence) {
+  const auto layer = layer_table(m).rows.at(row).spec;
   LayerForms forms;
   const double tokens = double(sequence);
-  forms.met = attention_matrices(m) + ffn_matrices(m, kind, m.experts_per_token);
+  forms.met = mixer_matrices(m.hidden, layer.mixer) + ffn_matrices(m.hidden, layer.ffn, Experts::used);
   // Per token 2 FLOP per entry; scores take 2 s a d and values the same, each with two gradients of that size.
   const double matrices = 2 * forms.met * tokens;
-  const double core = 2 * tokens * tokens * double(m.heads * (m.score_dim() + m.value_dim()));
+  const double core = 2 * tokens * tokens * score_columns(layer.mixer);
   forms.forward = Flops(matrices + core);
   forms.input_gradient = Flops(matrices + 2 * core);
   forms.weight_gradient = Flops(matrices);
   if (m.family == Family::mlp) return forms;
   const auto network = framework_network(m, Training{}, Framework{}, {.sequence = sequence});
-  const auto lives = models::lives(network.layer(kind));
+  const auto lives = models::lives(network.layers[row]);
   forms.activation = lives.activations, forms.weight_hold = lives.weight_hold;
   return forms;
 }

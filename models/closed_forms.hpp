@@ -9,7 +9,7 @@
 
 namespace rehearsal::models {
 
-// Of one layer, whole, for one sequence of `sequence` tokens.
+// Of one layer, by its row in the table, whole, for one sequence of `sequence` tokens.
 struct LayerForms {
   double met = 0;  // entries of the matrices that a token meets
   Flops forward, input_gradient, weight_gradient;
@@ -17,7 +17,7 @@ struct LayerForms {
   // Only for layers that a framework's part exists for.
   std::optional<Bytes> activation, weight_hold;
 };
-LayerForms layer_forms(const Transformer& model, LayerKind kind, std::int64_t sequence);
+LayerForms layer_forms(const Transformer& model, std::size_t row, std::int64_t sequence);
 
 // The expected number of groups (GPUs, nodes), among `groups` that share `experts` evenly, that hold one of the k
 // experts of a token, over all choices of k: n (1 - C(E - E/n, k) / C(E, k)).

@@ -40,12 +40,12 @@ const Description& model_fields() {
       nested<&T::mla>("mla", mla),
       field<&T::kv_heads>("kv_heads", whole(1, 1'000'000), {[](const T& m) { return m.heads; }, "`heads`"},
                           "of keys and values: grouped-query attention"),
-      field<&T::head_dim>(
-          "head_dim", whole(1, kWidest),
-          {[](const T& m) { return m.mla     ? m.score_dim()
-                                   : m.heads ? m.hidden / m.heads
-                                             : 0; }, "`hidden` / `heads`"},
-          ""),
+      field<&T::head_dim>("head_dim", whole(1, kWidest),
+                          {[](const T& m) { return m.mla     ? m.mixer().score_dim()
+                                                   : m.heads ? m.hidden / m.heads
+                                                             : 0; },
+                           "`hidden` / `heads`"},
+                          ""),
       field<&T::ffn>("ffn", whole(1, kWidest), {[](const T& m) { return 4 * m.hidden; }, "4 x `hidden`"},
                      "width of the feed-forward layer"),
       choice<&T::ffn_kind>(

@@ -6,16 +6,16 @@ namespace rehearsal::models {
 
 Network framework_network(const Transformer& model, const Training& training, const Framework& framework,
                           const Shard& shard, const Routed& routing) {
-  const auto parts =
+  auto parts =
       blocks(model, {.shard = shard, .separate_projections = framework.separate_projections, .routed = routing.load});
   const FrameworkRun run{model, training, framework, shard, routing};
   const auto rewrite = [&](const Block& block, Recompute mode) { return FrameworkRewrite(block, run).build(mode); };
   Network network{rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}};
-  for (std::size_t k = 0; k < kLayerKinds; ++k) {
-    if (parts.layers[k].operators.empty()) continue;
-    network.layers[k] = rewrite(parts.layers[k], training.recompute);
-    if (!training.recomputes_alike()) network.kept[k] = rewrite(parts.layers[k], Recompute::none);
+  for (const auto& layer : parts.layers) {
+    network.layers.push_back(rewrite(layer, training.recompute));
+    if (!training.recomputes_alike()) network.kept.push_back(rewrite(layer, Recompute::none));
   }
+  network.of_layer = std::move(parts.table.of_layer);
   if (!parts.prediction.operators.empty()) network.prediction = rewrite(parts.prediction, training.recompute);
   return network;
 }

@@ -81,25 +81,25 @@ FrameworkRewrite::Operands FrameworkRewrite::gradients_of_attended(const Operato
 
 FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
   const auto& shard = run_.shard;
-  const std::int64_t values = run_.model.mla ? run_.model.value_dim() : 0;
+  const std::int64_t values = layer_.mixer.mla ? layer_.mixer.value_dim() : 0;
   const auto precision = element_ > 2 ? run_.training.precision : Precision::bf16;
-  return {shard.micro_batch,    local_.heads, shard.sequence, shard.sequence, run_.model.score_dim(),
+  return {shard.micro_batch,    local_.heads, shard.sequence, shard.sequence, layer_.mixer.score_dim(),
           run_.training.causal, backward,     values,         precision};
 }
 
 // Latent heads are split and joined again: one and a half times their columns, read and written.
 double FrameworkRewrite::rotation_traffic() const {
-  const auto& m = run_.model;
+  const auto& m = layer_.mixer;
   const double rows = double(local_.tokens);
   if (m.mla) return 1.5 * 2 * rows * double(local_.heads * (2 * m.score_dim() + m.value_dim()));
-  if (m.family == Family::moe) return 4 * rows * double(local_.qkv - (local_.qkv - local_.query) / 2);
+  if (run_.model.is_moe()) return 4 * rows * double(local_.qkv - (local_.qkv - local_.query) / 2);
   return fused_ * (llama() ? 18 : 12) * local_.split_hidden;
 }
 
 // Transposes, and column sums for the bias gradients: 2 bytes read of f + 3h columns.
 void FrameworkRewrite::backward_rotate(const Operator& op) {
   const auto& l = local_;
-  const bool biases = run_.model.family != Family::moe && !run_.model.mla;
+  const bool biases = !run_.model.is_moe() && !layer_.mixer.mla;
   const double moved = biases ? fused_ * (12 * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden))
                               : 1.5 * rotation_traffic();
   Operands operands;

@@ -35,7 +35,7 @@ void FrameworkRewrite::context_attention(const Operator& op, bool back) {
 
 // Columns of the keys of all heads here, or of their values. Each latent head has its own.
 double FrameworkRewrite::context_columns(bool keys) const {
-  const auto& m = run_.model;
+  const auto& m = layer_.mixer;
   if (m.mla) return double(local_.heads * (keys ? m.score_dim() : m.value_dim()));
   return double(local_.qkv - local_.query) / 2;
 }
@@ -81,7 +81,7 @@ void FrameworkRewrite::ring_forward(const Operator& op) {
 // Keys and values travel once more, together with the gradients of those that were there before.
 void FrameworkRewrite::ring_backward(const Operator& op) {
   const auto c = run_.shard.context;
-  const double rows = double(local_.tokens), queries = rows * double(local_.heads * run_.model.score_dim());
+  const double rows = double(local_.tokens), queries = rows * double(local_.heads * layer_.mixer.score_dim());
   const double keys = rows * (context_columns(true) + context_columns(false)), travels = 2 * element_ * keys;
   const std::array buffers{value(travels, Value::Holds::gathered), value(travels, Value::Holds::gathered)};
   const Index sum = value(4 * queries), part = value(element_ * (queries + keys));
@@ -148,10 +148,10 @@ void FrameworkRewrite::gather_context(const Operator& op, bool back) {
 void FrameworkRewrite::exchange_heads(const Operator& op, bool back) {
   const auto c = run_.shard.context;
   const double rows = double(local_.tokens), heads = double(local_.heads);
-  const double keys = run_.model.mla ? heads : context_columns(true) / double(local_.head_dim);
+  const double keys = layer_.mixer.mla ? heads : context_columns(true) / double(local_.head_dim);
   const double copies = keys < double(c) ? double(c) / keys : 1;
   const std::array sizes{
-      element_ * rows * heads * double(run_.model.score_dim()), element_ * rows * context_columns(true) * copies,
+      element_ * rows * heads * double(layer_.mixer.score_dim()), element_ * rows * context_columns(true) * copies,
       element_ * rows * context_columns(false) * copies, element_ * double(block_.values[op.out[0]].elements)};
   constexpr std::array kNames{"context all-to-all of queries", "context all-to-all of keys",
                               "context all-to-all of values", "context all-to-all of results"};

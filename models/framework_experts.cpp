@@ -58,18 +58,17 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
 // gradients of the experts' outputs (2412.19437, section 3.3.2).
 void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index to) {
   const auto& run = run_;
-  const auto& model = run.model;
+  const auto hidden = run.model.hidden;
   const bool dispatches = op.kind == Kind::dispatch, to_experts = dispatches != back;
   const char* name = dispatches ? back ? "dispatch gradient" : "dispatch" : back ? "combine gradient" : "combine";
   const bool narrow = run.fp8() && run.framework.fp8_dispatch && to_experts;
   const std::int64_t tokens = local_.tokens / run.shard.tensor;
   (back ? part_.input_gradient_steps : part_.forward)
-      .push_back(
-          {name,
-           TokenDispatch{
-               tokens, narrow ? Bytes(model.hidden + 4 * model.hidden / 128) : bytes(element_ * double(model.hidden)),
-               model.experts, model.experts_per_token, run.routing.most_domains, run.routing.two_hop, run.routing.load},
-           {read(from), write(to)}});
+      .push_back({name,
+                  TokenDispatch{tokens, narrow ? Bytes(hidden + 4 * hidden / 128) : bytes(element_ * double(hidden)),
+                                layer_.ffn.experts, layer_.ffn.experts_per_token, run.routing.most_domains,
+                                run.routing.two_hop, run.routing.load},
+                  {read(from), write(to)}});
   run_beside(op, back);
 }
 
@@ -146,11 +145,11 @@ void FrameworkRewrite::own_tokens(const Operator& op, bool back) {
 // One product for every expert of the rank.
 Gemm FrameworkRewrite::expert_product(const Operator& op) const {
   const auto &in = block_.values[op.in[0]], &out = block_.values[op.out[0]];
-  const std::int64_t experts = run_.shard.experts_held(run_.model), rows = in.elements / in.columns;
+  const std::int64_t experts = run_.shard.experts_held(layer_.ffn.experts), rows = in.elements / in.columns;
   return {(rows + experts - 1) / experts, out.columns, in.columns, experts, run_.training.precision, false};
 }
 double FrameworkRewrite::expert_activation_bytes(bool back) const {
-  const bool gated = run_.model.ffn_kind == FfnKind::swiglu;
+  const bool gated = layer_.ffn.gated();
   // Per element of the width, 2 bytes each: biases 4 + 4; the gate clamped 4, scaled 4, sigmoid 4, times the gate 6; up
   // clamped 4, plus one 4; their product 6, times the token's weight 4. Backward: two gradients of each product, one of
   // the others, and what meets added up.
@@ -233,15 +232,15 @@ FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
   const bool captured = framework.cuda_graph == CudaGraph::attention;
   const bool router = captured || framework.cuda_graph == CudaGraph::attention_router;
   const std::int64_t casts = run_.fp8() ? kCasts : 0;
-  const double attention = double(run_.model.mla ? kLatentAttention : kAttention) + double(casts);
+  const double attention = double(layer_.mixer.mla ? kLatentAttention : kAttention) + double(casts);
   Launches launches;
   launches.attention = captured ? kOfGraph : std::llround(kAttentionModule * attention);
   launches.router = router ? kRouterInGraph
                            : kRouter + (run_.routing.two_hop ? kFusedDispatch : kExchange) +
-                                 (run_.model.shared_ffn > 0 ? kShared : 0);
+                                 (layer_.ffn.shared_width > 0 ? kShared : 0);
   const bool blocks = framework.fp8_scaling == Fp8Scaling::blockwise || framework.fp8_scaling == Fp8Scaling::mx;
   const double scales = !run_.fp8() ? 1 : blocks ? kBlockScales : kTensorScales;
-  const auto held = double(run_.shard.experts_held(run_.model));
+  const auto held = double(run_.shard.experts_held(layer_.ffn.experts));
   launches.experts = framework.fused_grouped_mlp ? kGroupedMlp : std::llround(2 * held * scales) + kAroundExperts;
   return launches;
 }

@@ -21,9 +21,10 @@ double entries(const Step& step) {
 FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
     : block_(block),
       run_(run),
-      local_(local_shape(run.model, run.shard)),
-      cost_(forward_traffic(run.model, run.training, run.framework)),
-      back_(backward_traffic(run.model, run.training, run.framework)),
+      layer_(block.layer),
+      local_(local_shape(run.model, layer_, run.shard)),
+      cost_(forward_traffic(run.model, layer_.ffn.kind, run.training, run.framework)),
+      back_(backward_traffic(run.model, layer_.ffn.kind, run.training, run.framework)),
       element_(double(bytes_per_element(unscaled(run.training.precision)))),
       wide_(element_ / 2),
       scores_(double(run.shard.micro_batch * local_.heads) * double(run.shard.sequence) * double(run.shard.sequence)),
@@ -371,7 +372,7 @@ void FrameworkRewrite::backward_add(const Operator& op, std::size_t number) {
 
 void FrameworkRewrite::activate(const Operator& op, bool back) {
   const auto& cost = back ? back_.activation : cost_.activation;
-  const double fused = run_.model.ffn_kind == FfnKind::squared_relu ? 1 : fused_;  // out of reach of compilers
+  const double fused = layer_.ffn.kind == FfnKind::squared_relu ? 1 : fused_;  // out of reach of compilers
   const double bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused * cost.bytes;
   Operands operands;
   for (const auto v : op.in) operands.push_back(read(v));

@@ -162,6 +162,7 @@ class FrameworkRewrite {
 
   const Block& block_;
   const FrameworkRun run_;
+  const LayerSpec& layer_;
   const LocalShape local_;
   const LayerTraffic cost_, back_;
   const double element_;  // bytes of an element of an activation: 2, and 4 in fp32

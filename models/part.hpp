@@ -134,11 +134,12 @@ struct Part {
 
 // A network of one rank.
 struct Network {
-  Part embedding, head;                  // mlp: the loading of the rows, the squared error
-  std::array<Part, kLayerKinds> layers;  // those kinds that the model has
-  std::array<Part, kLayerKinds> kept;    // layers that are not recomputed, if only some are
-  Part prediction;                       // a module of multi-token prediction
-  const Part& layer(LayerKind kind = LayerKind::dense) const { return layers[static_cast<std::size_t>(kind)]; }
+  Part embedding, head;                      // mlp: the loading of the rows, the squared error
+  std::vector<Part> layers;                  // one for each row of the model's table
+  std::vector<Part> kept;                    // the same without recomputation, if only some layers are recomputed
+  Part prediction;                           // a module of multi-token prediction
+  std::vector<std::uint16_t> of_layer = {};  // LayerTable::of_layer
+  const Part& layer(std::int64_t number) const { return layers[of_layer[std::size_t(number)]]; }
   Precision precision = Precision::fp32;  // of activations, their gradients and parameters; of performed networks
 };
 

@@ -391,14 +391,14 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
           shape.shard.context, kv));
     if (model.head_dim * model.heads != model.hidden) refuse("heads that do not add up to the hidden size");
   }
-  const auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});
+  auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});
   const auto rewrite = [&](const Block& block, Recompute mode) {
     return KernelRewrite(block, model, shape).build(mode);
   };
   Network network{
-      rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}, shape.precision};
-  for (std::size_t kind = 0; kind < kLayerKinds; ++kind)
-    if (!parts.layers[kind].operators.empty()) network.layers[kind] = rewrite(parts.layers[kind], shape.recompute);
+      rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}, {}, shape.precision};
+  for (const auto& layer : parts.layers) network.layers.push_back(rewrite(layer, shape.recompute));
+  network.of_layer = std::move(parts.table.of_layer);
   return network;
 }
 

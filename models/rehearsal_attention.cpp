@@ -9,11 +9,11 @@ namespace rehearsal::models {
 // Dimensions for whole sequences, or for some heads of them.
 std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads, std::int64_t positions) const {
   const std::int64_t a = heads() / fewer_heads, kv = kv_heads() / fewer_heads;
-  return {shape_.shard.micro_batch, a, positions, model_.head_dim, shape_.causal, kv == a ? 0 : kv};
+  return {shape_.shard.micro_batch, a, positions, mixer().head_dim, shape_.causal, kv == a ? 0 : kv};
 }
 std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
   const Mask mask = !shape_.causal ? Mask::none : balanced() ? Mask::causal_balanced : Mask::causal;
-  return {shape_.shard.micro_batch,      heads(), own_positions(), model_.head_dim, std::int64_t(mask), kv_heads(),
+  return {shape_.shard.micro_batch,      heads(), own_positions(), mixer().head_dim, std::int64_t(mask), kv_heads(),
           shape_.shard.sequence_parts(), step};
 }
 std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
@@ -21,7 +21,7 @@ std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) cons
   return {own, columns(op.in[0]), own_positions(), cut_dim(), balanced(), parts};
 }
 std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
-  return {rows_, own_positions(), heads() + kv_heads(), model_.head_dim, columns(op.in[0]), cut_dim(), balanced()};
+  return {rows_, own_positions(), heads() + kv_heads(), mixer().head_dim, columns(op.in[0]), cut_dim(), balanced()};
 }
 
 void KernelRewrite::attention(const Operator& op) {

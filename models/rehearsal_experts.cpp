@@ -15,7 +15,7 @@ namespace rehearsal::models {
 std::int64_t KernelRewrite::slots() const {
   const std::int64_t rows = routed_rows();
   if (!shape_.capacity) return rows;
-  const double mean = double(rows) * double(model_.experts_per_token) / double(model_.experts);
+  const double mean = double(rows) * double(ffn().experts_per_token) / double(ffn().experts);
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(*shape_.capacity * mean)), 1, rows);
 }
 
@@ -23,15 +23,15 @@ std::int64_t KernelRewrite::slots() const {
 // expert the router could not learn from that, and the weight is its probability (Switch, arXiv 2101.03961, 2.1).
 std::vector<std::int64_t> KernelRewrite::gating_dims() const {
   return {routed_rows(),
-          model_.experts,
-          model_.experts_per_token,
+          ffn().experts,
+          ffn().experts_per_token,
           slots(),
-          model_.experts_per_token > 1 ? 1 : 0,
+          ffn().experts_per_token > 1 ? 1 : 0,
           std::int64_t(Routing::by_logits)};
 }
 std::vector<std::int64_t> KernelRewrite::expert_dims(const Operator& op) const {
   const std::int64_t ranks = shape_.shard.expert;
-  return {ranks * shape_.shard.expert_tensor, model_.experts / ranks, slots(), columns(op.out[0]), columns(op.in[0])};
+  return {ranks * shape_.shard.expert_tensor, ffn().experts / ranks, slots(), columns(op.out[0]), columns(op.in[0])};
 }
 
 // The rank's own rows, even if all ranks of a tensor group hold all of them.
@@ -59,16 +59,16 @@ KernelRewrite::Index KernelRewrite::exchanged(Steps& steps, Index v) {
 }
 
 void KernelRewrite::route(const Operator& op) {
-  const std::int64_t E = model_.experts, T = routed_rows();
+  const std::int64_t E = ffn().experts, T = routed_rows();
   const Index logits = value(T * E);
-  weights_ = value(T * model_.experts_per_token);
+  weights_ = value(T * ffn().experts_per_token);
   auto& F = part_.forward;
   kernel(F, KernelKind::linear, {T, E, model_.hidden}, {read(at(op.in[0])), weight(op.parameters[0]), write(logits)});
   kernel(F, KernelKind::route, gating_dims(),
          {read(logits), write(*weights_), write(at(op.out[1])), write(at(op.out[0]))});
 }
 void KernelRewrite::route_gradient(const Operator& op) {
-  const std::int64_t E = model_.experts, h = model_.hidden, T = routed_rows();
+  const std::int64_t E = ffn().experts, h = model_.hidden, T = routed_rows();
   const Index dlogits = value(T * E), x = op.in[0], dx = like(x);
   auto& I = part_.input_gradient_steps;
   kernel(I, KernelKind::route_gradient, gating_dims(),

@@ -61,8 +61,8 @@ class KernelRewrite {
   std::int64_t cut_dim() const { return cut() ? shape_.shard.sequence_parts() : 0; }
   bool balanced() const { return shape_.shard.context > 1 && shape_.context_balance; }
   std::int64_t own_positions() const { return shape_.shard.sequence / shape_.shard.sequence_parts(); }
-  std::int64_t query_columns() const { return heads() * model_.head_dim; }
-  std::int64_t kv_columns() const { return 2 * kv_heads() * model_.head_dim; }
+  std::int64_t query_columns() const { return heads() * mixer().head_dim; }
+  std::int64_t kv_columns() const { return 2 * kv_heads() * mixer().head_dim; }
   std::vector<std::int64_t> attention_dims(std::int64_t fewer_heads, std::int64_t positions) const;
   std::vector<std::int64_t> part_dims(std::int64_t step) const;
   std::vector<std::int64_t> positions_dims(const Operator& op) const;
@@ -82,12 +82,12 @@ class KernelRewrite {
 
   // --- layers with experts
   std::int64_t slots() const;  // of one expert for the rows of one rank
-  std::int64_t slot_rows() const { return model_.experts * slots(); }
+  std::int64_t slot_rows() const { return ffn().experts * slots(); }
   std::int64_t held_rows() const { return slot_rows() * shape_.shard.expert_tensor; }
   std::int64_t routed_rows() const;  // that a rank sends
   std::vector<std::int64_t> gating_dims() const;
   std::vector<std::int64_t> dispatch_dims() const {
-    return {routed_rows(), model_.hidden, model_.experts_per_token, model_.experts, slots()};
+    return {routed_rows(), model_.hidden, ffn().experts_per_token, ffn().experts, slots()};
   }
   std::vector<std::int64_t> expert_dims(const Operator& op) const;
   void size_slots();
@@ -101,10 +101,12 @@ class KernelRewrite {
   void combine(const Operator& op);
   void combine_gradient(const Operator& op);
 
+  const Mixer& mixer() const { return block_.layer.mixer; }
+  const FeedForward& ffn() const { return block_.layer.ffn; }
   std::int64_t slice(const Operator& op) const { return block_.tensor(op.parameters[0]).slice; }
   bool llama() const { return model_.family == Family::llama || model_.is_moe(); }
   bool of_experts(const Operator& op) const { return op.section == Section::experts; }
-  bool gated() const { return model_.ffn_kind == FfnKind::swiglu; }
+  bool gated() const { return ffn().gated(); }
   // The last parameter of a linear operator, where that is no matrix. The weights before it follow each other in
   // memory.
   std::optional<Index> bias_of(const Operator& op) const {
@@ -116,8 +118,8 @@ class KernelRewrite {
     const bool qkv = block_.tensor(bias).kind == TensorKind::qkv_bias;
     return std::int64_t(qkv ? Bias::query_value : Bias::whole);
   }
-  std::int64_t kv_heads() const { return model_.kv_heads / shape_.shard.tensor; }
-  std::int64_t heads() const { return model_.heads / shape_.shard.tensor; }
+  std::int64_t kv_heads() const { return mixer().kv_heads / shape_.shard.tensor; }
+  std::int64_t heads() const { return mixer().heads / shape_.shard.tensor; }
 
   const Block& block_;
   const Transformer& model_;

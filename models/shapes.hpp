@@ -20,11 +20,15 @@ struct LocalShape {
   double residual = 0;        // elements of one residual-stream tensor here: T h, or T h / t under sequence parallelism
   double split_hidden = 0;    // T h / t
 };
-LocalShape local_shape(const Transformer& model, const Shard& shard);
+LocalShape local_shape(const Transformer& model, const LayerSpec& layer, const Shard& shard);
 
-// Entries of the weight matrices of one whole layer: of attention, and of its feed-forward part with `experts` experts.
-double attention_matrices(const Transformer& model);
-double ffn_matrices(const Transformer& model, LayerKind kind, std::int64_t experts);
+// Entries of the weight matrices of one whole layer: of its mixer, and of its feed-forward part, with all experts or
+// with those that a token uses.
+enum class Experts : std::uint8_t { all, used, none };
+double mixer_matrices(std::int64_t hidden, const Mixer& mixer);
+double ffn_matrices(std::int64_t hidden, const FeedForward& ffn, Experts experts);
+// Entries of the scores of one query and key, and of the values: a (d + v).
+double score_columns(const Mixer& mixer);
 
 // Vocabulary slice of one tensor rank: padded to a multiple of 128 t before slicing, as Megatron does.
 std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);

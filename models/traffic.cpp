@@ -12,18 +12,18 @@ namespace {
 // threshold_backward of torch).
 constexpr ElementCost kSquaredRelu{8, 2}, kSquaredReluGradient{20, 4};
 
-ElementCost activation(const Transformer& model, ElementCost gelu, ElementCost swiglu, ElementCost squared_relu) {
-  return model.ffn_kind == FfnKind::gelu ? gelu : model.ffn_kind == FfnKind::swiglu ? swiglu : squared_relu;
+ElementCost activation(FfnKind kind, ElementCost gelu, ElementCost swiglu, ElementCost squared_relu) {
+  return kind == FfnKind::gelu ? gelu : kind == FfnKind::swiglu ? swiglu : squared_relu;
 }
 
-LayerTraffic fused_forward(const Transformer& model, const Framework& framework) {
-  return {{4, 1}, {framework.dropout ? 7. : 6., 1}, activation(model, {4, 1}, {8, 1}, kSquaredRelu), {11, 3}};
+LayerTraffic fused_forward(FfnKind kind, const Framework& framework) {
+  return {{4, 1}, {framework.dropout ? 7. : 6., 1}, activation(kind, {4, 1}, {8, 1}, kSquaredRelu), {11, 3}};
 }
-LayerTraffic fused_backward(const Transformer& model, const Framework& framework) {
-  return {{9, 2}, {framework.dropout ? 7. : 4., 1}, activation(model, {6, 1}, {12, 1}, kSquaredReluGradient), {13, 3}};
+LayerTraffic fused_backward(FfnKind kind, const Framework& framework) {
+  return {{9, 2}, {framework.dropout ? 7. : 4., 1}, activation(kind, {6, 1}, {12, 1}, kSquaredReluGradient), {13, 3}};
 }
 
-LayerTraffic unfused_forward(const Transformer& model, const Framework& framework) {
+LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Framework& framework) {
   const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Llama: square 4, mean 2, plus epsilon and 1/sqrt (of rows: 0), times 4, gain 4. GPT also: mean 2, minus mean 4,
@@ -36,13 +36,13 @@ LayerTraffic unfused_forward(const Transformer& model, const Framework& framewor
   // sigmoid 4, times gate 6, times up 6; or, x/2 (1 + tanh(sqrt(2/pi) (x + .044715 x^3))): cube 4, times 4, plus x 6,
   // times 4, tanh 4, plus one 4, half of x 4, product 6. Kept: sigmoid and its product with the gate; or tanh, half of
   // x and one plus tanh.
-  t.activation = activation(model, {36, 8, 3}, {16, 3, 2}, kSquaredRelu);
+  t.activation = activation(kind, {36, 8, 3}, {16, 3, 2}, kSquaredRelu);
   if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
   t.scores = {19, 5};                                           // scale 4, mask 4, softmax 4, dropout 5, clearing 2
   return t;
 }
 
-LayerTraffic unfused_backward(const Transformer& model, const Framework& framework) {
+LayerTraffic unfused_backward(const Transformer& model, FfnKind kind, const Framework& framework) {
   const bool llama = !model.is_gpt();
   LayerTraffic t;
   // Gain: into x 4, its own product 6 and column sum 2; times 1/sqrt: into x 4, its own product 6 and row sum 2;
@@ -52,19 +52,22 @@ LayerTraffic unfused_backward(const Transformer& model, const Framework& framewo
   if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   // SwiGLU: three products have two gradients of 6 each except sigmoid's single 6, and two paths into the gate add
   // up 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 + 4 + 6, two sums 12.
-  t.activation = activation(model, {56, 11}, {36, 6}, kSquaredReluGradient);
+  t.activation = activation(kind, {56, 11}, {36, 6}, kSquaredReluGradient);
   t.scores = {21, 5};  // dropout 5, softmax 6, mask 4, scale 4, clearing 2
   return t;
 }
 
 }  // namespace
 
-LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Framework& framework) {
-  return training.kernels == Kernels::fused ? fused_forward(model, framework) : unfused_forward(model, framework);
+LayerTraffic forward_traffic(const Transformer& model, FfnKind kind, const Training& training,
+                             const Framework& framework) {
+  return training.kernels == Kernels::fused ? fused_forward(kind, framework) : unfused_forward(model, kind, framework);
 }
 
-LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Framework& framework) {
-  return training.kernels == Kernels::fused ? fused_backward(model, framework) : unfused_backward(model, framework);
+LayerTraffic backward_traffic(const Transformer& model, FfnKind kind, const Training& training,
+                              const Framework& framework) {
+  return training.kernels == Kernels::fused ? fused_backward(kind, framework)
+                                            : unfused_backward(model, kind, framework);
 }
 
 // Fused, in fp32: gradient 4, parameter and both moments read and written 8 each: 28. One operation after the other:

@@ -21,8 +21,10 @@ struct ElementCost {
 struct LayerTraffic {
   ElementCost norm, residual, activation, scores;
 };
-LayerTraffic forward_traffic(const Transformer& model, const Training& training, const Framework& framework);
-LayerTraffic backward_traffic(const Transformer& model, const Training& training, const Framework& framework);
+LayerTraffic forward_traffic(const Transformer& model, FfnKind kind, const Training& training,
+                             const Framework& framework);
+LayerTraffic backward_traffic(const Transformer& model, FfnKind kind, const Training& training,
+                              const Framework& framework);
 
 // What a step moves per parameter: Framework::optimizer_bytes of states in fp32 by a fused kernel, and what differs.
 double optimizer_bytes(const Training& training, const Framework& framework);

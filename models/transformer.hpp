@@ -15,6 +15,7 @@
 #include "base/kernels.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
+#include "models/layers.hpp"
 #include "models/offload.hpp"
 
 namespace rehearsal::models {
@@ -27,22 +28,6 @@ enum class Family : std::uint8_t {
   // gpt in encoder and decoder halves: what layer l < layers / 2 makes is added to what layer layers - 1 - l gets (the
   // additive form of Bao et al., arXiv 2209.12152, figure 2a, ablation 1)
   u_transformer
-};
-// squared_relu: max(x, 0)^2 (Primer, 2109.08668; Nemotron-4), which frameworks leave to torch, operation by operation.
-enum class FfnKind : std::uint8_t { gelu, swiglu, squared_relu };
-// Encoder: gives a skip connection; decoder: takes one. Both are dense.
-enum class LayerKind : std::uint8_t { dense, experts, encoder, decoder };
-inline constexpr std::array kLayerKindTable{LayerKind::dense, LayerKind::experts, LayerKind::encoder,
-                                            LayerKind::decoder};
-inline constexpr std::size_t kLayerKinds = kLayerKindTable.size();
-const char* name(LayerKind kind);
-
-// Multi-head latent attention (DeepSeek-V2, 2405.04434, section 2.1): queries, and keys with values, pass through a
-// narrow product each. A head has `head_dim` columns without position and `rotary_dim` with; the rotary key is one for
-// all heads.
-struct Mla {
-  std::int64_t query_rank = 0;  // 0: queries in one product
-  std::int64_t kv_rank = 0, rotary_dim = 0, head_dim = 0, value_dim = 0;
 };
 
 struct Transformer {
@@ -65,21 +50,10 @@ struct Transformer {
   bool is_moe() const { return experts > 0; }
   // With layer norms, biases and learned positions; otherwise like llama.
   bool is_gpt() const { return family == Family::gpt || family == Family::u_transformer; }
+  // Of every layer (layer_table).
+  Mixer mixer() const { return {heads, kv_heads, head_dim, mla}; }
   // Skip connections: number n goes from layer n to layer layers - 1 - n.
   std::int64_t skips() const { return family == Family::u_transformer ? layers / 2 : 0; }
-  LayerKind kind(std::int64_t layer) const {  // a module of multi-token prediction is like the last layer
-    if (layer < skips()) return LayerKind::encoder;
-    if (layer >= layers - skips() && layer < layers) return LayerKind::decoder;
-    return is_moe() && layer >= dense_layers ? LayerKind::experts : LayerKind::dense;
-  }
-  std::int64_t layers_of(LayerKind which) const {  // among `layers`
-    if (which == LayerKind::encoder || which == LayerKind::decoder) return skips();
-    const std::int64_t dense = is_moe() ? dense_layers : layers - 2 * skips();
-    return which == LayerKind::dense ? dense : layers - 2 * skips() - dense;
-  }
-  // Columns of a head in the product of queries and keys, and in that with the values.
-  std::int64_t score_dim() const { return mla ? mla->head_dim + mla->rotary_dim : head_dim; }
-  std::int64_t value_dim() const { return mla ? mla->value_dim : head_dim; }
 };
 
 // All parameters, unsharded and unpadded: weights, biases and norms of GPT (12 l h^2 (1 + 13/(12h)) + (V+s)h with tied
@@ -99,6 +73,8 @@ struct ModelWork {
   double kept = 1;  // of the rows of experts: Routed::kept
 };
 Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences, ModelWork work = {});
+// Of them, forward: the two products of full attention of one sequence, in all layers.
+Flops attention_flops(const Transformer& model, std::int64_t sequence);
 
 enum class Recompute : std::uint8_t { none, selective, full };
 // Modules that selective recomputation repeats, as Megatron-Core names them (`--recompute-modules`).
@@ -344,7 +320,7 @@ struct Shard {
   std::int64_t redundant_experts = 0;  // of a layer: replicas in addition to one of each
   // The optimizer updates a tensor as soon as its gradient is there, if no other rank adds to it (LOMO, AdaLOMO).
   bool updates_in_backward = false;
-  std::int64_t experts_held(const Transformer& model) const { return (model.experts + redundant_experts) / expert; }
+  std::int64_t experts_held(std::int64_t experts) const { return (experts + redundant_experts) / expert; }
   std::int64_t sequence_parts() const { return context * pieces; }
   std::int64_t tokens() const { return micro_batch * sequence / sequence_parts(); }
 };

@@ -69,7 +69,8 @@ std::vector<std::int64_t> balanced_layers(plan::Job job, const cost::CostModel& 
     times.head = times.head + time(lower::kPrediction, stages - 1);
   for (std::size_t s = 0; s < stages; s++) {
     auto& of = times.of_stage.emplace_back(1, Time{});
-    for (std::int64_t l = 0; l < layers; l++) of.push_back(of.back() + time(lower::layer_part(job, 0, l), s));
+    for (std::int64_t l = 0; l < layers; l++)
+      of.push_back(of.back() + time(lower::layer_part(lowering.plan()->of(0), 0, l), s));
   }
   times.layers = times.of_stage.front();
   return plan::deal_balanced(times, static_cast<std::int64_t>(stages));

@@ -12,7 +12,7 @@ double learning_parameters(const scenario::Concrete& c) {
   if (!c.training.frozen()) return models::parameters(c.model);
   const auto network = models::framework_network(c.model, c.training, c.framework, {.sequence = c.model.sequence}, {});
   double all = 0;
-  for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(c.model.kind(l)).learning;
+  for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(l).learning;
   return all;
 }
 

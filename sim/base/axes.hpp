@@ -17,6 +17,8 @@ constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); 
 // Axes whose groups communicate within the passes of a stage.
 inline constexpr std::array kInside{Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor};
 const char* name(Axis axis);  // "expert-data"
+// The axis along which the ranks are that hold the same experts, or everything else that is the same.
+constexpr Axis replicas(bool of_experts) { return of_experts ? Axis::expert_data : Axis::data; }
 
 class Axes {
  public:

@@ -115,7 +115,9 @@ constexpr Effect kEffects[] = {
     {"pipeline-comm", "pipeline messages are free", [](Concrete& c) { c.cluster.message_overhead = Time{}; },
      [](plan::Plan& p) { p.message = p.message_gathered = Bytes{}; }},
     {"data-comm", "gradients and parameters travel for free", nullptr,
-     [](plan::Plan& p) { p.data_group.ranks = p.expert_data_group.ranks = p.embedding_group.ranks = 1; }},
+     [](plan::Plan& p) {
+       for (const auto axis : {Axis::data, Axis::expert_data, Axis::pipeline}) p.groups[index(axis)].ranks = 1;
+     }},
     {"kernel-gap", "no time between kernels", [](Concrete& c) { c.cluster.gpu.kernel_gap = Time{}; }},
     {"host", "kernels are launched for free", [](Concrete& c) { c.framework.host_seconds_per_kernel = 0; }},
     {"dropout", "kernels of models with dropout take their bytes over bandwidth", nullptr,

@@ -69,8 +69,8 @@ void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<Loc
     const BufferId whole = draft_.program.buffer({kept.size, MemoryCategory::activations});
     const std::vector<BufferUse> uses{{whole, Access::allocate}, {back.buffer, Access::free}};
     waits.push_back(back.there);
-    const auto gather =
-        draft_.works.intern(graph::Collective{CollectiveKind::all_gather, kept.size, draft_.pipe.plan->tensor_group});
+    const auto gather = draft_.works.intern(
+        graph::Collective{CollectiveKind::all_gather, kept.size, draft_.pipe.plan->group(Axis::tensor)});
     back = {tasks_.tensor_collective(gather, at, waits, uses), whole};
     waits.clear();
   }

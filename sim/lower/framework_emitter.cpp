@@ -59,7 +59,7 @@ class FrameworkEmitter : public StepEmitter {
 
   // All-reduces one number, the norm over what each tensor rank holds; replicas compute theirs from whole gradients.
   void finish_norms() override {
-    const auto& group = pipe_.plan->tensor_group;
+    const auto& group = pipe_.plan->group(Axis::tensor);
     if (group.ranks == 1) return;
     graph::Collective sum{CollectiveKind::all_reduce, Bytes(4), group};
     sum.inside = Axis::tensor;
@@ -88,10 +88,7 @@ class FrameworkEmitter : public StepEmitter {
     const bool reduced = !draft_.replicated() || reduced_in_passes() || overlaps();
     std::vector<LocalTask> before{reduced_.value_or(last)};
     for (const auto& task : step_end(plan, stages_, reduced)) {
-      const auto endpoint = task.joins == EndTask::Joins::data          ? draft_.group_end(Axis::data)
-                            : task.joins == EndTask::Joins::expert_data ? draft_.group_end(Axis::expert_data)
-                            : task.joins == EndTask::Joins::embedding   ? draft_.embedding_end()
-                                                                        : graph::kNoEndpoint;
+      const auto endpoint = task.group ? draft_.group_end(*task.group) : graph::kNoEndpoint;
       auto here = at;
       here.pass = task.pass;
       std::vector<graph::BufferUse> uses;
@@ -155,9 +152,9 @@ class FrameworkEmitter : public StepEmitter {
           draft_.program.add({draft_.works.intern(copy_to_fused(*pipe_.plan, parameters)), Lane::compute, bucket_at_});
       (experts ? fused_.experts : fused_.dense) += parameters;
     }
-    const auto reduction = gradient_reduction(*pipe_.plan, parameters, experts);
+    const auto reduction = gradient_reduction(*pipe_.plan, parameters, replicas(experts));
     reduced_ = draft_.data_collective(reduction.kind, reduction.size, bucket_at_, std::vector{bucket_complete_}, {}, 1,
-                                      Precision::fp32, experts ? Axis::expert_data : Axis::data);
+                                      Precision::fp32, replicas(experts));
   }
 
   // Copies once the last reduction has ended, as torch's finalize_backward does.
@@ -165,7 +162,7 @@ class FrameworkEmitter : public StepEmitter {
     for (const bool experts : {false, true})
       if (const double some = experts ? fused_.experts : fused_.dense; some > 0)
         reduced_ = draft_.program.add(
-            {draft_.works.intern(copy_from_fused(*pipe_.plan, some, experts)), Lane::compute, bucket_at_},
+            {draft_.works.intern(copy_from_fused(*pipe_.plan, some, replicas(experts))), Lane::compute, bucket_at_},
             std::vector{*reduced_});
   }
   // One fused buffer, or two if reductions overlap: one is filled while the other is being reduced.

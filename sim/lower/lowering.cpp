@@ -65,7 +65,7 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
       const auto hop = plan.hop(stage_ranks[edge.from], stage_ranks[edge.to]);
       const auto message =
           builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
-                                         plan.message_gathered.count() > 0 ? plan.tensor_group : GroupShape{}});
+                                         plan.message_gathered.count() > 0 ? plan.group(Axis::tensor) : GroupShape{}});
       messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain, plan.message.count(),
                           plan.rank_layout.members(0)});
     }
@@ -165,7 +165,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
     for (std::uint32_t c = 0; c < chunks_; c++) stages.push_back(schedule::stage_of(schedule.placement, problem, r, c));
     std::sort(stages.begin(), stages.end());
     for (const auto& task : step_end(*plan_, stages, overlapped || !replicated))
-      end.ranks[r].emplace_back(builder_.intern(task.work), task.joins == EndTask::Joins::embedding);
+      end.ranks[r].emplace_back(builder_.intern(task.work), task.group == Axis::pipeline);
   }
   return end;
 }
@@ -179,7 +179,7 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   for (std::size_t i = uses.size(); i-- > 0;) {
     auto& part = parts.emplace_back(End::LastPart{backward(i), {}});
     const auto reduce = [&](double parameters, bool experts) {
-      part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters, experts)));
+      part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters, replicas(experts))));
     };
     for (const auto& share : buckets.add(uses[i]))
       if (share.full) reduce(share.bucket, share.experts);

@@ -40,7 +40,7 @@ struct Operations {
   Pass pass;
 
   graph::Collective placed(const models::GroupCollective& c) const {
-    graph::Collective work{c.kind, c.size, plan.shape(c.axis), 1, c.precision};
+    graph::Collective work{c.kind, c.size, plan.group(c.axis), 1, c.precision};
     work.inside = c.axis;
     return work;
   }
@@ -60,7 +60,7 @@ struct Operations {
   }
   std::vector<Operation> operator()(const models::TokenDispatch& d) const {
     const graph::Dispatch work{
-        d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.shape(Axis::expert), d.load};
+        d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.group(Axis::expert), d.load};
     return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
   // Fills in the offsets of the kernel's parameters and gradients in their segments.
@@ -259,44 +259,41 @@ TensorPlace place_of(const models::Part& part, std::uint16_t tensor) {
   return {};
 }
 
-ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth) {
+ModelPart layer_part(const plan::Plan& plan, std::int64_t first, std::int64_t nth) {
+  const auto& job = plan.job;
   const bool as_asked = job.framework.native_kernels || job.training.recomputes_alike() || job.training.recomputes(nth);
-  const auto kind = static_cast<std::size_t>(job.model.kind(first + nth));
-  return static_cast<ModelPart>((as_asked ? kLayer : kKept) + kind);
+  return layer_part(plan.network().of_layer[std::size_t(first + nth)], !as_asked);
 }
 
 namespace {
 
 // Adds the parts of a network with one layout to parts.layouts.
 void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
-  const auto& training = plan.job.training;
   using models::Network;
   using models::Recompute;
-  auto& at = parts.layouts.emplace_back();
-  at.fill(Parts::kNoPart);
+  const auto& network = plan.network();
+  const auto again = plan.job.training.recompute;
+  auto& at = parts.layouts.emplace_back(layer_part(network.layers.size(), false), Parts::kNoPart);
   const auto add = [&](ModelPart which, Recompute recompute, const auto& part_of) {
-    if (part_of(plan.network()).forward.empty()) return;
+    if (part_of(network).forward.empty()) return;
     at[which] = parts.parts.size();
-    for (const auto& network : plan.networks)
-      parts.parts.push_back(model_part(part_of(*network), recompute, plan, builder));
+    for (const auto& piece : plan.networks)
+      parts.parts.push_back(model_part(part_of(*piece), recompute, plan, builder));
   };
-  const auto layers = [&](ModelPart first, Recompute recompute, models::LayerKind which, auto Network::*of_kind) {
-    const auto kind = static_cast<std::size_t>(which);
-    add(
-        static_cast<ModelPart>(first + kind),
-        recompute, [&](const Network& n) -> const auto& { return (n.*of_kind)[kind]; });
+  const auto add_layers = [&](bool kept, std::vector<models::Part> Network::*rows) {
+    for (std::size_t row = 0; row < (network.*rows).size(); ++row)
+      add(
+          layer_part(row, kept),
+          kept ? Recompute::none : again, [&](const Network& n) -> const auto& { return (n.*rows)[row]; });
   };
-  using enum models::LayerKind;
   add(
       kEmbedding, Recompute::none, [](const Network& n) -> const auto& { return n.embedding; });
-  for (const auto kind : {dense, experts}) layers(kLayer, training.recompute, kind, &Network::layers);
+  add_layers(false, &Network::layers);
   add(
       kHead, Recompute::none, [](const Network& n) -> const auto& { return n.head; });
-  for (const auto kind : {dense, experts}) layers(kKept, Recompute::none, kind, &Network::kept);
+  add_layers(true, &Network::kept);
   add(
-      kPrediction, training.recompute, [](const Network& n) -> const auto& { return n.prediction; });
-  for (const auto kind : {encoder, decoder}) layers(kLayer, training.recompute, kind, &Network::layers);
-  for (const auto kind : {encoder, decoder}) layers(kKept, Recompute::none, kind, &Network::kept);
+      kPrediction, again, [](const Network& n) -> const auto& { return n.prediction; });
 }
 
 // Links the two ends of a skip connection if both are in this stage.
@@ -329,7 +326,7 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({at[which], layer, {}, {}}); };
     if (stage.embedding) use(kEmbedding, graph::kNoLayer);
     for (std::int64_t l = 0; l < stage.layers; l++) {
-      use(layer_part(plan.job, first, l), static_cast<std::uint16_t>(l));
+      use(layer_part(of, first, l), static_cast<std::uint16_t>(l));
       parts.uses.back().skip = plan.skip_of_layer(first + l);
     }
     pair_skips(parts);

@@ -59,9 +59,10 @@ struct Part {
   const PassWork& of(graph::Pass pass) const;
 };
 
-// The parts that a model may have. kKept: layers that are not recomputed, if not all layers are recomputed alike.
-enum ModelPart : std::size_t { kEmbedding, kHead, kPrediction, kLayer, kKept = kLayer + models::kLayerKinds };
-inline constexpr std::size_t kModelParts = kKept + models::kLayerKinds;
+// The parts that a model may have: its ends, a module of multi-token prediction, and two for each row of its table of
+// layers, the second without recomputation if only some layers are recomputed.
+enum ModelPart : std::size_t { kEmbedding, kHead, kPrediction, kFirstLayer };
+constexpr ModelPart layer_part(std::size_t row, bool kept) { return ModelPart(kFirstLayer + 2 * row + kept); }
 
 // One stage: indices into the parts of the pipeline (of the first piece of a sequence), in model order.
 struct StageParts {
@@ -86,7 +87,7 @@ struct Parts {
   bool performed = false;          // by this program's own kernels
   // For each layout of a model: the index of each part that it has; kNoPart: none.
   static constexpr std::size_t kNoPart = ~std::size_t{0};
-  std::vector<std::array<std::size_t, kModelParts>> layouts;
+  std::vector<std::vector<std::size_t>> layouts;
 
   // The part as a unit of a schedule runs it: a micro-batch, or a piece of one.
   const Part& of(const StageParts::Use& use, std::uint32_t unit) const { return parts[use.part + unit % pieces]; }
@@ -103,7 +104,7 @@ struct Parts {
 };
 
 // Which part the n-th layer of the network is, in a stage that begins with layer `first`.
-ModelPart layer_part(const plan::Job& job, std::int64_t first, std::int64_t nth);
+ModelPart layer_part(const plan::Plan& plan, std::int64_t first, std::int64_t nth);
 
 Parts model_parts(const plan::Plan& plan, graph::GraphBuilder& builder);
 

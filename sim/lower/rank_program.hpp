@@ -21,9 +21,7 @@ struct Ends {
     friend auto operator<=>(const Peer&, const Peer&) = default;
   };
   std::map<Peer, graph::EndpointId> sends, receives;
-  // Groups along the axes, and after them the group of a tied embedding.
-  static constexpr std::size_t kEmbedding = kAxes;
-  std::array<std::optional<graph::EndpointId>, kAxes + 1> groups;
+  std::array<std::optional<graph::EndpointId>, kAxes> groups;  // along the axes (plan::Plan::group)
 
   // With parameter servers. A worker's endpoints to and from each server, starting with the server of its own number,
   // so that servers are not all asked in the same order; a server's endpoints, turn after turn. `pushed`: parameters of
@@ -31,11 +29,11 @@ struct Ends {
   std::vector<graph::EndpointId> out, in;
   std::vector<double> pushed;
 
-  std::uint32_t group(std::size_t which, graph::ProgramBuilder& program) {
-    if (!groups[which]) groups[which] = program.endpoint(graph::EndpointKind::group);
-    return groups[which]->value;
+  std::uint32_t group(Axis axis, graph::ProgramBuilder& program) {
+    auto& end = groups[index(axis)];
+    if (!end) end = program.endpoint(graph::EndpointKind::group);
+    return end->value;
   }
-  std::uint32_t group(Axis axis, graph::ProgramBuilder& program) { return group(index(axis), program); }
 };
 
 // What a rank program needs to know of the whole pipeline.

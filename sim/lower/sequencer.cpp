@@ -48,21 +48,23 @@ LocalTask Sequencer::collective(CollectiveKind kind, Precision precision, std::i
 }
 
 void Sequencer::tensor_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
-  graph::Collective sum{CollectiveKind::all_reduce, sized(elements, Precision::fp32), draft_.pipe.plan->tensor_group};
+  graph::Collective sum{CollectiveKind::all_reduce, sized(elements, Precision::fp32),
+                        draft_.pipe.plan->group(Axis::tensor)};
   sum.inside = Axis::tensor;
   compute(draft_.works.intern(sum), at, uses, draft_.group_end(Axis::tensor));
 }
 
 void Sequencer::tensor_gather(Bytes whole, const Coordinates& at, std::span<const BufferUse> uses) {
-  graph::Collective gather{CollectiveKind::all_gather, whole, draft_.pipe.plan->tensor_group};
+  graph::Collective gather{CollectiveKind::all_gather, whole, draft_.pipe.plan->group(Axis::tensor)};
   gather.inside = Axis::tensor, gather.precision = draft_.pipe.plan->network().precision;
   compute(draft_.works.intern(gather), at, uses, draft_.group_end(Axis::tensor));
 }
 
 void Sequencer::embedding_sum(std::int64_t elements, const Coordinates& at, std::span<const BufferUse> uses) {
   const graph::Collective sum{CollectiveKind::all_reduce, sized(elements, Precision::fp32),
-                              draft_.pipe.plan->embedding_group};
-  waits_ = draft_.program.add({draft_.works.intern(sum), Lane::data_comm, at, draft_.embedding_end()}, before(), uses);
+                              draft_.pipe.plan->group(Axis::pipeline)};
+  waits_ = draft_.program.add({draft_.works.intern(sum), Lane::data_comm, at, draft_.group_end(Axis::pipeline)},
+                              before(), uses);
 }
 
 }  // namespace rehearsal::lower

@@ -125,7 +125,7 @@ class StageTransfers::Planner {
     if (!border.gather.empty()) return planned(from, to);
     for (std::uint32_t n = 0; n < plan_.rank_layout.members(from); ++n)
       add(rank(from, n), rank(to, n), of.message.count(), 1, of.message_gathered,
-          of.message_gathered > Bytes{} ? of.tensor_group : GroupShape{});
+          of.message_gathered > Bytes{} ? of.group(Axis::tensor) : GroupShape{});
   }
 
   void planned(std::uint32_t from, std::uint32_t to) {

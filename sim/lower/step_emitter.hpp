@@ -18,18 +18,16 @@ struct ProgramDraft {
   Ends& ends;
 
   std::uint32_t group_end(Axis axis) { return ends.group(axis, program); }
-  std::uint32_t embedding_end() { return ends.group(Ends::kEmbedding, program); }
   // Whether other ranks compute gradients of the same parameters: of experts, or of all others.
   bool replicated(Axis replicas = Axis::data) const {
     if (!pipe.plan) return false;
-    return (replicas == Axis::expert_data ? pipe.plan->expert_replicas() : pipe.plan->replicas()) > 1;
+    return pipe.plan->replicas(replicas) > 1;
   }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
                             std::uint32_t tensors = 1, Precision precision = Precision::fp32,
                             Axis replicas = Axis::data) {
-    const auto& group = replicas == Axis::expert_data ? pipe.plan->expert_data_group : pipe.plan->data_group;
-    const auto work = works.intern(graph::Collective{kind, size, group, tensors, precision});
+    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->group(replicas), tensors, precision});
     return program.add({work, graph::Lane::data_comm, at, group_end(replicas)}, after, uses);
   }
 };

@@ -12,31 +12,28 @@ namespace rehearsal::lower {
 
 using graph::Lane;
 using graph::Pass;
-using Joins = EndTask::Joins;
 
 constexpr double kMostPieces = 100'000;
 
-graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts) {
+graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, Axis replicas) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
   return {plan.reduces_to_shards() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
-          experts ? plan.expert_data_group : plan.data_group};
+          plan.group(replicas)};
 }
 
 graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
   return MemoryBound{bytes(2 * parameters * plan::state_bytes(plan.job.training).gradients), 1};
 }
-graph::Work copy_from_fused(const plan::Plan& plan, double parameters, bool experts) {
-  const auto replicas = double(experts ? plan.expert_replicas() : plan.replicas());
-  return copy_to_fused(plan, plan.reduces_to_shards() ? parameters / replicas : parameters);
+graph::Work copy_from_fused(const plan::Plan& plan, double parameters, Axis replicas) {
+  return copy_to_fused(plan, plan.reduces_to_shards() ? parameters / double(plan.replicas(replicas)) : parameters);
 }
 
 namespace {
 
 // Reductions of gradients after the backward: in one piece and in place, or through a buffer.
-void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector<EndTask>& tasks) {
-  const auto joins = experts ? Joins::expert_data : Joins::data;
+void reduce(const plan::Plan& plan, double parameters, Axis replicas, std::vector<EndTask>& tasks) {
   const auto add = [&](double some) {
-    tasks.push_back({gradient_reduction(plan, some, experts), Lane::data_comm, Pass::gradient_reduce, joins});
+    tasks.push_back({gradient_reduction(plan, some, replicas), Lane::data_comm, Pass::gradient_reduce, replicas});
   };
   if (!plan.fuses_gradients()) return add(parameters);
   const double most = double(plan.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
@@ -50,7 +47,7 @@ void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector
     const double some = std::min(left, most);
     tasks.push_back({copy_to_fused(plan, some), Lane::compute, Pass::gradient_reduce});
     add(some);
-    tasks.push_back({copy_from_fused(plan, some, experts), Lane::compute, Pass::gradient_reduce});
+    tasks.push_back({copy_from_fused(plan, some, replicas), Lane::compute, Pass::gradient_reduce});
   }
 }
 
@@ -63,8 +60,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
   const int zero = plan.zero();
   const bool experts = held.experts > 0 && expert_replicas > 1;
-  if (!reduced) reduce(plan, held.dense, false, tasks);
-  if (!reduced && experts) reduce(plan, held.experts, true, tasks);
+  if (!reduced) reduce(plan, held.dense, Axis::data, tasks);
+  if (!reduced && experts) reduce(plan, held.experts, Axis::expert_data, tasks);
 
   // With two copies, the ends that share a table are on one rank, and the data group has summed their gradients.
   const bool end =
@@ -72,8 +69,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   if (plan.shares_embedding() && end && !plan.one_table(stages)) {
     const double shards = zero >= 2 ? replicas : 1;  // each GPU's own part of the sum
     const Bytes size = bytes(plan.table_parameters() * states.gradients / shards);
-    tasks.push_back({graph::Collective{CollectiveKind::all_reduce, size, plan.embedding_group}, Lane::data_comm,
-                     Pass::embedding_reduce, Joins::embedding});
+    tasks.push_back({graph::Collective{CollectiveKind::all_reduce, size, plan.group(Axis::pipeline)}, Lane::data_comm,
+                     Pass::embedding_reduce, Axis::pipeline});
   }
 
   // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
@@ -93,13 +90,14 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   else
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});
-  const auto gather = [&](double parameters, const GroupShape& group, Joins joins) {
-    tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * plan.gathered_bytes()), group},
-                     Lane::data_comm, Pass::parameter_gather, joins});
+  const auto gather = [&](double parameters, Axis replicas) {
+    const Bytes size = bytes(parameters * plan.gathered_bytes());
+    tasks.push_back({graph::Collective{CollectiveKind::all_gather, size, plan.group(replicas)}, Lane::data_comm,
+                     Pass::parameter_gather, replicas});
   };
   const bool behind = flat && !plan.gathers_under_forward();
-  if (behind) gather(held.dense, plan.data_group, Joins::data);
-  if (behind && experts) gather(held.experts, plan.expert_data_group, Joins::expert_data);
+  if (behind) gather(held.dense, Axis::data);
+  if (behind && experts) gather(held.experts, Axis::expert_data);
   return tasks;
 }
 

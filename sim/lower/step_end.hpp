@@ -3,6 +3,7 @@
 // and 2 updated in shards, unless it runs under the next forward (gathered_forward.hpp). The lowering emits these as
 // tasks, the estimate adds up their times.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "graph/task_graph.hpp"
@@ -11,22 +12,21 @@
 namespace rehearsal::lower {
 
 struct EndTask {
-  enum class Joins : std::uint8_t { nothing, data, expert_data, embedding };  // the group that performs it
   graph::Work work;
   graph::Lane lane;
   graph::Pass pass;
-  Joins joins = Joins::nothing;
+  std::optional<Axis> group = {};  // that performs it (plan::Plan::group)
 };
 
 // `stages`: those of the rank, ascending. `reduced`: the passes have already reduced the gradients.
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced);
 
 // All-reduces or reduce-scatters gradients of `parameters` in one piece.
-graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts = false);
+graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, Axis replicas);
 
 // Into a fused buffer (each gradient is read and written), and back what this GPU needs of the sum (DeepSpeed's
 // allreduce_bucket flattens a list of gradients, allreduce_and_copy copies them back: runtime/engine.py).
 graph::Work copy_to_fused(const plan::Plan& plan, double parameters);
-graph::Work copy_from_fused(const plan::Plan& plan, double parameters, bool experts = false);
+graph::Work copy_from_fused(const plan::Plan& plan, double parameters, Axis replicas);
 
 }  // namespace rehearsal::lower

@@ -176,9 +176,10 @@ Plan plan_of_layouts(Job job) {
     auto& plan = known[{layout.tensor, layout.sequence, layout.context, layout.data, tensor, context, data}];
     if (!plan) {
       auto made = plan_alike(std::move(own), machine);
-      made.tensor_group = tensor, made.context_group = context, made.data_group = data;
+      made.groups[index(Axis::tensor)] = tensor, made.groups[index(Axis::context)] = context;
+      made.groups[index(Axis::data)] = data;
       const auto ends = job.seats.back() - job.seats.front();
-      made.embedding_group = {2, std::max<std::uint32_t>(1, ends)};
+      made.groups[index(Axis::pipeline)] = {2, std::max<std::uint32_t>(1, ends)};
       plan = std::make_shared<const Plan>(std::move(made));
     }
     plans.push_back(plan);

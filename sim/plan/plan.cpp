@@ -251,7 +251,7 @@ void check_servers(const Plan& plan) {
     for (const auto& segment : part.segments) tensors += plan.performed() ? segment.tensors.size() : 0;
   };
   const auto& model = plan.job.model;
-  for (std::int64_t l = 0; l < model.layers; ++l) add(plan.network().layer(model.kind(l)));
+  for (std::int64_t l = 0; l < model.layers; ++l) add(plan.network().layer(l));
   if (plan.stages.front().embedding) add(plan.network().embedding);
   if (plan.stages.back().head) add(plan.network().head);
   if (static_cast<std::size_t>(data.servers) > tensors)
@@ -268,6 +268,15 @@ Plan make_plan(Job job) {
     throw UserError(fmt::format("tensor {} x context {} x pipeline {} x data {} = {} GPUs, but the cluster has {}",
                                 p.tensor, p.context, p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
   return plan_alike(std::move(job), nullptr);
+}
+
+// The shape of the groups along an axis, of both copies of the model where they hold the same parameters.
+GroupShape group_shape(const Mesh& mesh, Axis axis, const Job& job, const cluster::Machine& machine) {
+  if (axis == Axis::pipeline) return mesh.ends(axis);
+  if (index(axis) >= kFactors && !job.model.is_moe()) return {};
+  const Axes axes = axis == Axis::data ? mesh.replicas() : Axes(axis);
+  const bool both = job.copies > 1 && (axis == Axis::data || axis == Axis::expert_data);
+  return both ? mirrored(mesh, axes, machine.domain()) : mesh.shape(axes);
 }
 
 Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
@@ -312,15 +321,8 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
   plan.mesh = mesh_of(p, job.placement);
   plan.rank_layout = RankLayout(plan.mesh);
-  plan.tensor_group = plan.mesh.shape(Axis::tensor), plan.context_group = plan.mesh.shape(Axis::context);
-  plan.data_group = plan.mesh.shape(plan.mesh.replicas());
-  if (job.model.is_moe()) plan.expert_data_group = plan.mesh.shape(Axis::expert_data);
-  if (job.copies > 1) {
-    const auto with_mirrored = [&](Axes axes) { return mirrored(plan.mesh, axes, plan.machine->domain()); };
-    plan.data_group = with_mirrored(plan.mesh.replicas());
-    if (job.model.is_moe()) plan.expert_data_group = with_mirrored(Axis::expert_data);
-  }
-  plan.embedding_group = plan.mesh.ends(Axis::pipeline);
+  for (std::size_t a = 0; a < kAxes; ++a)
+    plan.groups[a] = group_shape(plan.mesh, static_cast<Axis>(a), job, *plan.machine);
 
   // The activation of a micro-batch at a stage boundary, 2 bytes an element. With sequence parallelism each tensor rank
   // holds its own part already; without, all ranks hold the same and may send 1/t each (Megatron's scatter/gather,
@@ -388,7 +390,7 @@ Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) c
   };
   bool first = false, last = false;
   for (const auto s : stages_held) {
-    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network().layer(job.model.kind(stage(s).first + l)));
+    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network().layer(stage(s).first + l));
     first |= stage(s).embedding, last |= stage(s).head;
   }
   if (first) add(network().embedding);
@@ -402,8 +404,7 @@ Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_hel
   if (!job.training.frozen()) return held(stages_held);
   HeldParameters all;  // adapters stand in layers that have no experts (rules.cpp)
   for (const auto s : stages_held)
-    for (std::int64_t l = 0; l < stage(s).layers; ++l)
-      all.dense += network().layer(job.model.kind(stage(s).first + l)).learning;
+    for (std::int64_t l = 0; l < stage(s).layers; ++l) all.dense += network().layer(stage(s).first + l).learning;
   return all;
 }
 

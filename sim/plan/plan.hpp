@@ -2,6 +2,7 @@
 // kept in memory.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -98,7 +99,10 @@ struct Plan {
   // sequences). All have the same parameters.
   std::vector<std::shared_ptr<const models::Network>> networks;
   const models::Network& network() const { return *networks.front(); }
-  GroupShape tensor_group, context_group, data_group, expert_data_group, embedding_group;
+  // Of the ranks that communicate along each axis. Along `data` the replicas, which a context group is part of; along
+  // `pipeline` its ends, which share a tied embedding.
+  std::array<GroupShape, kAxes> groups{};
+  const GroupShape& group(Axis axis) const { return groups[index(axis)]; }
   Bytes message, message_gathered;  // a pipeline send of one GPU; what its receivers gather afterwards
   double kept = 1;                  // of the rows that tokens send to experts: Routed::kept
   std::vector<std::string> warnings, assumptions;
@@ -106,10 +110,6 @@ struct Plan {
   // The plan as the ranks of a pipeline rank see it.
   const Plan& of(std::uint32_t pipeline_rank) const { return of_stages.empty() ? *this : *of_stages[pipeline_rank]; }
   bool laid_out() const { return !of_stages.empty(); }
-  // The shape of a group that communicates within passes.
-  GroupShape shape(Axis axis) const {
-    return axis == Axis::tensor ? tensor_group : axis == Axis::context ? context_group : mesh.shape(axis);
-  }
   bool performed() const { return job.framework.native_kernels; }
   // Iterations in one graph.
   std::uint32_t iterations() const { return static_cast<std::uint32_t>(std::max(1, job.data_parallel.performed)); }
@@ -138,9 +138,11 @@ struct Plan {
   double gathered_bytes() const;
   // Whether one table serves both ends of a tied embedding because a rank holds both: of one copy, or one of each.
   bool one_table(const std::vector<std::uint32_t>& stages_held) const;
-  // GPUs that hold the same parameters, those of the other direction included.
+  // GPUs that hold the same parameters, those of the other direction included: of experts along Axis::expert_data, of
+  // everything else along Axis::data.
   std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context * job.copies; }
   std::int64_t expert_replicas() const { return mesh.size(Axis::expert_data) * job.copies; }
+  std::int64_t replicas(Axis along) const { return along == Axis::expert_data ? expert_replicas() : replicas(); }
   const Stage& stage(std::uint32_t of_any_copy) const { return stages[of_any_copy % stages.size()]; }
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
   bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them

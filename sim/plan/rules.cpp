@@ -34,7 +34,9 @@ struct Checks {
   std::vector<Violation> all{};
 
   void add(const char* key, std::string rule) { all.push_back({key, std::move(rule)}); }
-  bool has_dense() const { return model.layers_of(models::LayerKind::experts) < model.layers; }
+  bool has_dense() const {
+    return !models::layer_table(model).all([](const models::LayerSpec& layer) { return layer.ffn.has_experts(); });
+  }
 
   // Shards must be whole.
   void shards() {

@@ -52,9 +52,7 @@ void add_memory(Prediction& p, const std::string& rank, const answer::Summary& s
 double counted_share(const scenario::Scenario& scenario, double model_flops) {
   const auto& m = scenario.concrete->model;
   if (!m.mla) return 1;
-  const double tokens = double(scenario.batch.sequence) * double(scenario.batch.global);
-  const double scores = 3 * 2 * double(scenario.batch.sequence) * double(m.heads * (m.score_dim() + m.value_dim())) *
-                        double(m.layers + m.mtp_layers) * tokens;
+  const double scores = 3 * models::attention_flops(m, scenario.batch.sequence).value() * double(scenario.batch.global);
   return 1 - scores / 2 / model_flops;
 }
 

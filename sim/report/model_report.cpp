@@ -10,14 +10,6 @@
 namespace rehearsal::report {
 namespace {
 
-using models::LayerKind;
-
-template <class Act>
-void each_kind(const models::Transformer& model, Act&& act) {
-  for (const auto kind : models::kLayerKindTable)
-    if (const auto layers = model.layers_of(kind); layers > 0) act(kind, layers);
-}
-
 // Common numbers of GPUs that share the experts.
 template <class Act>
 void each_sharing(const models::Transformer& model, Act&& act) {
@@ -39,15 +31,17 @@ std::string model_text(const models::Transformer& model) {
                       "input", "weight", "kept F to B", "kept B to W");
   text += fmt::format("{:<8} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "", "", "token meets", "TFLOP",
                       "gradient", "gradient", "MB", "MB");
-  each_kind(model, [&](LayerKind kind, std::int64_t layers) {
-    const auto forms = models::layer_forms(model, kind, model.sequence);
+  const auto table = models::layer_table(model);
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const auto forms = models::layer_forms(model, row, model.sequence);
     const auto kept = [](const std::optional<Bytes>& bytes) {
       return bytes ? fmt::format("{:.1f}", double(bytes->count()) / 1e6) : std::string("-");
     };
-    text += fmt::format("{:<8} {:>5} {:>12.0f} {:>8.3f} {:>8.3f} {:>8.3f} {:>11} {:>11}\n", name(kind), layers,
-                        forms.met, forms.forward.value() / 1e12, forms.input_gradient.value() / 1e12,
-                        forms.weight_gradient.value() / 1e12, kept(forms.activation), kept(forms.weight_hold));
-  });
+    text +=
+        fmt::format("{:<8} {:>5} {:>12.0f} {:>8.3f} {:>8.3f} {:>8.3f} {:>11} {:>11}\n", label(table.rows[row].spec),
+                    table.rows[row].count, forms.met, forms.forward.value() / 1e12, forms.input_gradient.value() / 1e12,
+                    forms.weight_gradient.value() / 1e12, kept(forms.activation), kept(forms.weight_hold));
+  }
   if (!model.is_moe()) return text;
   text += fmt::format(
       "\nA token meets {} of {} experts. Where n GPUs or nodes share them evenly and all\n"
@@ -66,18 +60,19 @@ Json model_json(const models::Transformer& model) {
             {"active_parameters", std::llround(models::active_parameters(model))},
             {"sequence", model.sequence},
             {"layers", Json::array()}};
-  each_kind(model, [&](LayerKind kind, std::int64_t layers) {
-    const auto forms = models::layer_forms(model, kind, model.sequence);
-    Json row{{"kind", name(kind)},
-             {"count", layers},
-             {"entries_met", forms.met},
-             {"forward_flop", forms.forward.value()},
-             {"input_gradient_flop", forms.input_gradient.value()},
-             {"weight_gradient_flop", forms.weight_gradient.value()}};
-    if (forms.activation) row["activation_bytes"] = forms.activation->count();
-    if (forms.weight_hold) row["weight_hold_bytes"] = forms.weight_hold->count();
-    json["layers"].push_back(std::move(row));
-  });
+  const auto table = models::layer_table(model);
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const auto forms = models::layer_forms(model, row, model.sequence);
+    Json shown{{"kind", label(table.rows[row].spec)},
+               {"count", table.rows[row].count},
+               {"entries_met", forms.met},
+               {"forward_flop", forms.forward.value()},
+               {"input_gradient_flop", forms.input_gradient.value()},
+               {"weight_gradient_flop", forms.weight_gradient.value()}};
+    if (forms.activation) shown["activation_bytes"] = forms.activation->count();
+    if (forms.weight_hold) shown["weight_hold_bytes"] = forms.weight_hold->count();
+    json["layers"].push_back(std::move(shown));
+  }
   if (model.is_moe()) {
     json["expected_groups"] = Json::array();
     each_sharing(model, [&](std::int64_t n, double met) {

@@ -66,24 +66,28 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   const auto tensors = static_cast<std::uint32_t>(std::max<std::int64_t>(1, plan.job.framework.sharded_tensors));
   Time gathers, reduces;
   double dense = 0, experts = 0;  // bytes that ZeRO-2 reduces
-  std::map<models::LayerKind, std::int64_t> layers;
+  const auto& network = plan.network();
+  std::vector<std::int64_t> layers(network.layers.size());
   for (const auto s : stages)
-    for (std::int64_t l = 0; l < plan.stage(s).layers; ++l) layers[plan.job.model.kind(plan.stage(s).first + l)]++;
-  for (const auto& [kind, count] : layers) {
-    const auto& part = plan.network().layer(kind);
+    for (std::int64_t l = 0; l < plan.stage(s).layers; ++l)
+      layers[network.of_layer[std::size_t(plan.stage(s).first + l)]]++;
+  for (std::size_t row = 0; row < layers.size(); ++row) {
+    const auto& part = network.layers[row];
+    const auto count = layers[row];
+    if (count == 0) continue;
     const double own = part.parameters - part.expert_parameters;
     const double learns = training.frozen() ? part.learning / std::max(1., part.parameters) : 1;
     const double shared = plan.expert_replicas() > 1 ? part.expert_parameters : 0;
     dense += own * learns * double(count), experts += shared * double(count);
     if (plan.zero() < 3) continue;
-    const auto add = [&, count = count](double parameters, const GroupShape& group) {
+    const auto add = [&](double parameters, const GroupShape& group) {
       if (parameters <= 0) return;
       const Time gather = price(CollectiveKind::all_gather, parameters * plan.gathered_bytes(), group, tensors);
       const Time reduce =
           price(CollectiveKind::reduce_scatter, parameters * learns * bytes_of.gradients, group, tensors);
       gathers += gather * (2 * count), reduces += reduce * count;
     };
-    add(own, plan.data_group), add(shared, plan.expert_data_group);
+    add(own, plan.group(Axis::data)), add(shared, plan.group(Axis::expert_data));
   }
   if (!training.reshards()) gathers = {};
   if (plan.zero() == 2) {
@@ -92,7 +96,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
         reduces +=
             price(CollectiveKind::reduce_scatter, parameters / double(over) * bytes_of.gradients, group, 1) * over;
     };
-    add(dense, plan.data_group), add(experts, plan.expert_data_group);
+    add(dense, plan.group(Axis::data)), add(experts, plan.group(Axis::expert_data));
   }
   const auto m = plan.job.microbatches;
   gathers = share(gathers * m, over), reduces = share(reduces * m, over);
@@ -145,8 +149,7 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
   // Layers of one kind are equal: one of them and all the others together are sufficient.
   const auto layers = c.model.layers;
   const bool ends = c.model.family != models::Family::mlp;
-  bool one_kind = ends && layers > 1;
-  for (std::int64_t l = 1; l < layers; ++l) one_kind = one_kind && c.model.kind(l) == c.model.kind(0);
+  const bool one_kind = ends && layers > 1 && models::layer_table(c.model).rows.size() == 1;
   auto alone = one_kind ? std::vector<std::int64_t>{1, layers - 1} : std::vector<std::int64_t>(std::size_t(layers), 1);
   if (ends) alone.insert(alone.begin(), 0), alone.push_back(0);
   s.parallelism.pipeline = 1, s.parallelism.chunks = std::int64_t(alone.size());

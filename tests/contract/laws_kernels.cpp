@@ -324,8 +324,7 @@ Passes passes(const cost::CostModel& model, const models::Transformer& m, const 
       for (const auto& step : *list) all.time += priced(model, step, all.waves);
   };
   add(network.embedding), add(network.head);
-  for (const auto kind : models::kLayerKindTable)
-    if (m.layers_of(kind) > 0) add(network.layer(kind));
+  for (const auto& layer : network.layers) add(layer);
   return all;
 }
 

@@ -73,7 +73,7 @@ double predicted(const Machine& m, const Row& row) {
   training.context_balance = row.at("method") == "zigzag ring";
   const models::Shard shard{.micro_batch = number("batch"), .sequence = number("seq"), .context = alone ? 1 : ranks};
   const auto network = models::framework_network(model, training, m.concrete.framework, shard, {});
-  return attention(m, row, network.layer(models::LayerKind::dense), ranks) / (alone ? double(ranks) : 1);
+  return attention(m, row, network.layers.front(), ranks) / (alone ? double(ranks) : 1);
 }
 
 }  // namespace

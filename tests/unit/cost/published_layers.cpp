@@ -69,7 +69,7 @@ TEST_CASE("layers of Megatron 2021 table 1") {
     CAPTURE(row.hidden);
     models::Shard shard{row.tensor, false, row.micro_batch, 2048, row.microbatches};
     const auto network = gpt(1, row.hidden, row.heads, 2048);
-    const auto work = models::framework_network(network, fp16_unfused(), megatron_2021(), shard).layer();
+    const auto work = models::framework_network(network, fp16_unfused(), megatron_2021(), shard).layers.front();
     const auto agree = [](double got, double wanted_ms) {
       CHECK(got * 1e3 == doctest::Approx(wanted_ms).epsilon(.01));
     };
@@ -111,7 +111,7 @@ TEST_CASE("stage times of Zero Bubble table 9") {
     CAPTURE(s.model);
     models::Shard shard{1, false, s.micro_batch, 1024, s.microbatches};
     const auto work =
-        models::framework_network(gpt(1, s.hidden, s.heads, 1024), fp16_unfused(), framework, shard).layer();
+        models::framework_network(gpt(1, s.hidden, s.heads, 1024), fp16_unfused(), framework, shard).layers.front();
     const double n = 1e3 * double(s.layers);
     const double f = n * parts(cost, work.forward, shard).sum(),
                  b = n * parts(cost, work.input_gradient_steps, shard).sum(),

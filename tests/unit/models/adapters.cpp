@@ -37,11 +37,11 @@ TEST_CASE("nothing but adapters learns") {
   // qkv 1024 -> 3072, out 1024 -> 1024, gate and up 1024 -> 5632, down 2816 -> 1024: 8 (in + out) of each.
   const double adapters = 8. * (1024 + 3072 + 1024 + 1024 + 1024 + 5632 + 2816 + 1024);
   const auto all = network(0), frozen = network(8);
-  CHECK(all.layer().learning == all.layer().parameters);
-  CHECK(frozen.layer().learning == adapters);
-  CHECK(frozen.layer().parameters == all.layer().parameters + adapters);
+  CHECK(all.layers.front().learning == all.layers.front().parameters);
+  CHECK(frozen.layers.front().learning == adapters);
+  CHECK(frozen.layers.front().parameters == all.layers.front().parameters + adapters);
   double completed = 0;
-  for (const auto& gradient : frozen.layer().gradients) completed += gradient.parameters;
+  for (const auto& gradient : frozen.layers.front().gradients) completed += gradient.parameters;
   CHECK(completed == adapters);
   for (const auto* end : {&frozen.embedding, &frozen.head}) {
     CHECK(end->learning == 0);
@@ -49,23 +49,23 @@ TEST_CASE("nothing but adapters learns") {
     CHECK(end->weight_gradient_steps.empty());
   }
   // Queries, keys and values, gate and up have adapters of their own: two and one more products with the input.
-  CHECK(network(8, {}, true).layer().learning == adapters + 8. * 1024 * (2 + 1));
-  CHECK(network(8, {AdaptedLayer::linear_proj}).layer().learning == 8. * (1024 + 1024));
+  CHECK(network(8, {}, true).layers.front().learning == adapters + 8. * 1024 * (2 + 1));
+  CHECK(network(8, {AdaptedLayer::linear_proj}).layers.front().learning == 8. * (1024 + 1024));
 }
 
 TEST_CASE("a backward makes the input's gradient and those of the adapters") {
   const auto all = network(0), frozen = network(8);
-  const double tokens = 2048, weights = 1024. * (3072 + 1024 + 5632 + 2816), learning = frozen.layer().learning;
-  CHECK(flops(frozen.layer().forward) == flops(all.layer().forward) + 2 * tokens * learning);
-  CHECK(flops(all.layer().backward) == 4 * tokens * weights);
-  CHECK(flops(frozen.layer().backward) == 2 * tokens * weights + 4 * tokens * learning);
+  const double tokens = 2048, weights = 1024. * (3072 + 1024 + 5632 + 2816), learning = frozen.layers.front().learning;
+  CHECK(flops(frozen.layers.front().forward) == flops(all.layers.front().forward) + 2 * tokens * learning);
+  CHECK(flops(all.layers.front().backward) == 4 * tokens * weights);
+  CHECK(flops(frozen.layers.front().backward) == 2 * tokens * weights + 4 * tokens * learning);
   // In two passes as in one.
-  CHECK(flops(frozen.layer().input_gradient_steps) + flops(frozen.layer().weight_gradient_steps) ==
-        flops(frozen.layer().backward));
+  CHECK(flops(frozen.layers.front().input_gradient_steps) + flops(frozen.layers.front().weight_gradient_steps) ==
+        flops(frozen.layers.front().backward));
 }
 
 TEST_CASE("inputs that only frozen weights would read are not kept") {
-  const auto kept = [](const Network& n) { return double(lives(n.layer()).activations.count()); };
+  const auto kept = [](const Network& n) { return double(lives(n.layers.front()).activations.count()); };
   const double row = 2. * 2048;  // bytes of a column
   // Without any in the feed-forward layer: its input (1024 columns), and what goes into down (2816).
   CHECK(kept(network(0)) - kept(network(8, {AdaptedLayer::linear_qkv, AdaptedLayer::linear_proj})) ==

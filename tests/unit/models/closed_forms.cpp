@@ -10,7 +10,7 @@ using namespace rehearsal::models;
 
 TEST_CASE("a layer of GPT, Zero Bubble table 1") {
   const double s = 512, h = 1024;
-  const auto forms = layer_forms(gpt(), LayerKind::dense, 512);
+  const auto forms = layer_forms(gpt(), 0, 512);
   CHECK(forms.met == 12 * h * h);
   CHECK(forms.forward.value() == s * h * (24 * h + 4 * s));
   CHECK(forms.input_gradient.value() == s * h * (24 * h + 8 * s));
@@ -24,8 +24,8 @@ TEST_CASE("closed forms are what the steps of a framework add up to") {
   Training training;
   training.attention = AttentionKind::unfused;  // multiplies whole squares
   for (const auto& m : {gpt(), llama()}) {
-    const auto part = framework_network(m, training, Framework{}, {.sequence = 512}).layer();
-    const auto forms = layer_forms(m, LayerKind::dense, 512);
+    const auto part = framework_network(m, training, Framework{}, {.sequence = 512}).layers.front();
+    const auto forms = layer_forms(m, 0, 512);
     CHECK(totals(part.forward).flops == forms.forward.value());
     CHECK(totals(part.input_gradient_steps).flops == forms.input_gradient.value());
     CHECK(totals(part.weight_gradient_steps).flops == forms.weight_gradient.value());
@@ -39,7 +39,7 @@ TEST_CASE("experts: what a token meets") {
   m.family = Family::moe, m.ffn_kind = FfnKind::swiglu;
   m.hidden = 8, m.heads = 2, m.kv_heads = 1, m.head_dim = 4, m.experts = 4, m.experts_per_token = 2, m.expert_ffn = 6;
   m.shared_ffn = 12;
-  const auto forms = layer_forms(m, LayerKind::experts, 10);
+  const auto forms = layer_forms(m, 0, 10);
   CHECK(forms.met == 192 + 2 * 144 + 288 + 32);
   CHECK(forms.weight_gradient.value() == 2 * 10 * forms.met);
   CHECK(forms.forward.value() == 2 * 10 * forms.met + 4 * 10 * 10 * 8);

@@ -28,7 +28,7 @@ Training training(ContextKind context = ContextKind::ring, bool balance = true, 
 Part layer(const Training& training, std::int64_t context = 4, std::int64_t tensor = 1,
            const Transformer& m = llama()) {
   Shard shard{.tensor = tensor, .micro_batch = 2, .sequence = 4096, .context = context};
-  return framework_network(m, training, Framework{}, shard, {}).layer(LayerKind::dense);
+  return framework_network(m, training, Framework{}, shard, {}).layers.front();
 }
 
 struct Attention {
@@ -160,7 +160,7 @@ TEST_CASE("what a rank holds of a cut sequence") {
         Framework framework;
         framework.selective_recompute = selects;
         const Shard shard{.micro_batch = 2, .sequence = 4096, .context = 4};
-        const auto part = framework_network(llama(), t, framework, shard, {}).layer(LayerKind::dense);
+        const auto part = framework_network(llama(), t, framework, shard, {}).layers.front();
         CHECK(lives(part).activations.count() <= whole.activations.count() / 3);
         // Attention is repeated where its core is: by Megatron's selection, and by a full one.
         const bool repeats =

@@ -34,7 +34,7 @@ Shard shared_by(std::int64_t expert) {
   shard.expert = expert;
   return shard;
 }
-const Part& experts(const Network& network) { return network.layer(LayerKind::experts); }
+const Part& experts(const Network& network) { return network.layers.back(); }
 
 const Step* step(const std::vector<Step>& list, std::string_view name) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const Step& s) { return s.name == name; });
@@ -48,8 +48,7 @@ const Gemm& product(const std::vector<Step>& list, std::string_view name) {
 double held(const Transformer& m, const Network& network) {
   double sum =
       network.embedding.parameters + network.head.parameters + double(m.mtp_layers) * network.prediction.parameters;
-  for (const auto kind : {LayerKind::dense, LayerKind::experts})
-    sum += double(m.layers_of(kind)) * network.layer(kind).parameters;
+  for (std::int64_t l = 0; l < m.layers; ++l) sum += network.layer(l).parameters;
   return sum;
 }
 
@@ -79,7 +78,7 @@ TEST_CASE("what frameworks hold is what the closed form counts") {
     // The rank's share of the experts is all that an expert group divides.
     const auto shared = framework_network(m, {}, {}, shared_by(4));
     CHECK(held(m, network) - held(m, shared) ==
-          doctest::Approx(double(m.layers_of(LayerKind::experts) + m.mtp_layers) * 8 * 3 * 64 * 32 * .75));
+          doctest::Approx(double(layer_table(m).rows.back().count + m.mtp_layers) * 8 * 3 * 64 * 32 * .75));
   }
 }
 

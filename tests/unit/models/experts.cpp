@@ -39,16 +39,16 @@ TEST_CASE("parameters of a mixture of experts: all, and those that a token meets
 TEST_CASE("layers of both kinds") {
   const auto m = tiny();
   CHECK(m.is_moe());
-  CHECK(m.kind(0) == LayerKind::dense);
-  CHECK(m.kind(1) == LayerKind::experts);
-  CHECK(m.kind(3) == LayerKind::experts);  // a module of multi-token prediction
-  CHECK(m.layers_of(LayerKind::dense) == 1);
-  CHECK(m.layers_of(LayerKind::experts) == 2);
+  const auto table = layer_table(m);
+  CHECK(table.of_layer == std::vector<std::uint16_t>{0, 1, 1});
+  CHECK(!table.rows[0].spec.ffn.has_experts());
+  CHECK(table.rows[1].spec.ffn.has_experts());
+  CHECK(table.rows[1].count == 2);
+  CHECK(table.last() == table.rows[1].spec);  // a module of multi-token prediction
   Transformer gpt;
   gpt.layers = 5;
-  CHECK(gpt.kind(4) == LayerKind::dense);
-  CHECK(gpt.layers_of(LayerKind::dense) == 5);
-  CHECK(gpt.layers_of(LayerKind::experts) == 0);
+  CHECK(layer_table(gpt).of_layer == std::vector<std::uint16_t>(5, 0));
+  CHECK(layer_table(gpt).rows.front().count == 5);
 }
 
 TEST_CASE("latent attention") {
@@ -56,8 +56,8 @@ TEST_CASE("latent attention") {
   // = 80. Out: 2 1 8 = 16. Norms of both ranks: 9.
   auto m = tiny();
   m.mla = Mla{.query_rank = 5, .kv_rank = 4, .rotary_dim = 2, .head_dim = 3, .value_dim = 1};
-  CHECK(m.score_dim() == 5);
-  CHECK(m.value_dim() == 1);
+  CHECK(m.mixer().score_dim() == 5);
+  CHECK(m.mixer().value_dim() == 1);
   const double others = parameters(tiny()) - 3 * 192;
   CHECK(parameters(m) == others + 3 * (90 + 80 + 16 + 9));
   m.mla->query_rank = 0;  // 8 2 (3 + 2) = 80

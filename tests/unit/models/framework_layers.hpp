@@ -72,7 +72,7 @@ inline Work work_of(const Part& part) {
   return work;
 }
 inline Work layer_work(const Transformer& m, const Training& t, const Framework& s, const Shard& shard) {
-  return work_of(framework_network(m, t, s, shard).layer());
+  return work_of(framework_network(m, t, s, shard).layers.front());
 }
 inline Work head_work(const Transformer& m, const Training& t, const Framework& s, const Shard& shard) {
   return work_of(framework_network(m, t, s, shard).head);

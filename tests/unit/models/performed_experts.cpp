@@ -31,7 +31,7 @@ NetworkShape shape(std::int64_t expert, std::optional<double> capacity = {}) {
   return s;
 }
 Part layer(const Transformer& model, const NetworkShape& shape) {
-  return performed_network(model, shape).layer(LayerKind::experts);
+  return performed_network(model, shape).layers.back();
 }
 
 std::string names(const std::vector<Step>& steps) {

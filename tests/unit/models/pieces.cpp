@@ -23,7 +23,7 @@ Part layer(std::int64_t pieces, std::int64_t piece, Recompute recompute = Recomp
   Training training;
   training.recompute = recompute;
   const Shard shard{.sequence = 4096, .pieces = pieces, .piece = piece};
-  return framework_network(m, training, Framework{}, shard, {}).layer();
+  return framework_network(m, training, Framework{}, shard, {}).layers.front();
 }
 
 double attention_flops(const std::vector<Step>& steps) {

@@ -20,22 +20,18 @@ constexpr auto kResidual = std::int64_t(2 * T * h);  // bytes of [b s, h]
 }  // namespace
 
 TEST_CASE("layer l of the first half gives to its mirror image; of an odd number the middle does neither") {
-  using enum LayerKind;
-  const auto kinds = [](std::int64_t layers) {
-    std::vector<LayerKind> all;
-    for (std::int64_t l = 0; l < layers; ++l) all.push_back(with_skips(layers).kind(l));
+  using enum SkipEnd;
+  const auto skips = [](std::int64_t layers) {
+    const auto table = layer_table(with_skips(layers));
+    std::vector<SkipEnd> all;
+    for (const auto row : table.of_layer) all.push_back(table.rows[row].spec.skip);
     return all;
   };
-  CHECK(kinds(1) == std::vector{dense});
-  CHECK(kinds(2) == std::vector{encoder, decoder});
-  CHECK(kinds(5) == std::vector{encoder, encoder, dense, decoder, decoder});
-  for (const std::int64_t layers : {1, 2, 5, 6}) {
-    const auto m = with_skips(layers);
-    CHECK(m.layers_of(encoder) == layers / 2);
-    CHECK(m.layers_of(decoder) == layers / 2);
-    CHECK(m.layers_of(dense) == layers % 2);
-    CHECK(m.layers_of(experts) == 0);
-  }
+  CHECK(skips(1) == std::vector{none});
+  CHECK(skips(2) == std::vector{gives, takes});
+  CHECK(skips(5) == std::vector{gives, gives, none, takes, takes});
+  CHECK(layer_table(with_skips(5)).rows.size() == 3);
+  CHECK(layer_table(with_skips(6)).rows.size() == 2);
 }
 
 TEST_CASE("additions have no parameters, and model FLOPs do not count them") {
@@ -49,9 +45,9 @@ TEST_CASE("additions have no parameters, and model FLOPs do not count them") {
 
 TEST_CASE("a framework adds what was given, and the gradients of who gave it") {
   const auto network = framework_network(with_skips(5), training(AttentionKind::flash), framework(), shard(), {});
-  const auto& plain = network.layer(LayerKind::dense);
+  const auto& plain = network.layers[1];
   const auto traffic = [](const std::vector<Step>& steps) { return totals(steps).traffic; };
-  const auto &encoder = network.layer(LayerKind::encoder), &decoder = network.layer(LayerKind::decoder);
+  const auto &encoder = network.layers.front(), &decoder = network.layers.back();
   // Two operands and a sum of 2 bytes an element each.
   CHECK(traffic(decoder.forward) - traffic(plain.forward) == 6 * T * h);
   CHECK(traffic(decoder.backward) == traffic(plain.backward));
@@ -76,8 +72,8 @@ TEST_CASE("own kernels copy what crosses, and keep the sum in the place of the i
         return kernel && kernel->kind == kind;
       });
     };
-    const auto& plain = network.layer(LayerKind::dense);
-    const auto &encoder = network.layer(LayerKind::encoder), &decoder = network.layer(LayerKind::decoder);
+    const auto& plain = network.layers[1];
+    const auto &encoder = network.layers.front(), &decoder = network.layers.back();
     CHECK(count(encoder.forward, KernelKind::copy) == 1);
     CHECK(count(decoder.forward, KernelKind::add) == 1);
     // The addition is outside of what is repeated.

@@ -38,15 +38,15 @@ TEST_CASE("every tensor is updated once, from the last one back") {
   const auto net = network(Precision::fp16);
   // down, gate and up, out, and q, k and v with the two norms: 30 bytes of each parameter.
   const std::vector<double> expected{30 * kWide, 30 * 2 * kWide, 30 * kSquare, 30 * (3 * kSquare + 2 * 1024)};
-  CHECK(updates(net.layer().backward) == expected);
-  CHECK(updates(net.layer().weight_gradient_steps) == expected);
+  CHECK(updates(net.layers.front().backward) == expected);
+  CHECK(updates(net.layers.front().weight_gradient_steps) == expected);
   CHECK(updates(net.embedding.backward) == std::vector<double>{30 * 51200. * 1024});
-  CHECK(updates(network(Precision::fp32).layer().backward).front() == 12 * kWide);
-  CHECK(updates(network(Precision::fp16, false).layer().backward).empty());
+  CHECK(updates(network(Precision::fp32).layers.front().backward).front() == 12 * kWide);
+  CHECK(updates(network(Precision::fp16, false).layers.front().backward).empty());
 }
 
 TEST_CASE("a gradient waits until the next one is there, and lives no longer") {
-  const auto part = network(Precision::fp16).layer();
+  const auto part = network(Precision::fp16).layers.front();
   const auto lives = models::lives(part);
   const auto& steps = part.backward;
   std::vector<double> alive, most;
@@ -79,7 +79,7 @@ TEST_CASE("AdaLOMO: operation by operation, and a moment of rows and columns") {
   CHECK(update_at_once(training, Framework{}).parameters == 28);
   training.precision = Precision::fp32;
   CHECK(update_at_once(training, Framework{}).all() == 60 + 16);
-  const auto part = network(Precision::fp16).layer();
+  const auto part = network(Precision::fp16).layers.front();
   // q, k, v and out: 2048 each; gate, up and down: 1024 + 2816; two norms of 1024.
   CHECK(factored_moment(part.segments) == 4 * (4 * 2048 + 3 * 3840 + 2 * 1024));
   CHECK(tensors_of(part.segments).size() == 9);
@@ -88,7 +88,7 @@ TEST_CASE("AdaLOMO: operation by operation, and a moment of rows and columns") {
   Transformer gpt;
   gpt.layers = 1, gpt.hidden = 1024, gpt.heads = gpt.kv_heads = 16, gpt.head_dim = 64, gpt.ffn = 4096;
   gpt.vocabulary = 51200, gpt.sequence = 2048;
-  const auto layer = framework_network(gpt, training, Framework{}, Shard{}, {}).layer();
+  const auto layer = framework_network(gpt, training, Framework{}, Shard{}, {}).layers.front();
   const double vectors = 4. * 1024 /* norms */ + 3 * 1024 + 1024 + 4096 + 1024;
   CHECK(factored_moment(layer.segments) == 4 * (3 * 2048 + 2048 + 2 * 5120 + vectors));
 }

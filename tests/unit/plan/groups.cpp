@@ -54,25 +54,25 @@ TEST_CASE("groups of the numbering tensor, data, pipeline") {
   using Shape = std::array<std::int64_t, 3>;
   // TP 2 x DP 32 on 8 nodes: ranks 0 2 4 6 of a node are in one data group, 1 3 5 7 in the other.
   const auto fig15 = planned(degrees(2, 1, 32));
-  CHECK(fig15.tensor_group == GroupShape{2, 1});
-  CHECK(fig15.data_group == GroupShape{32, 2});
-  CHECK(shape(fig15, fig15.data_group) == Shape{32, 4, 4});
-  CHECK(fig15.machine->reach(fig15.tensor_group).out.empty());
+  CHECK(fig15.group(Axis::tensor) == GroupShape{2, 1});
+  CHECK(fig15.group(Axis::data) == GroupShape{32, 2});
+  CHECK(shape(fig15, fig15.group(Axis::data)) == Shape{32, 4, 4});
+  CHECK(fig15.machine->reach(fig15.group(Axis::tensor)).out.empty());
   // TP 8: a tensor group fills a node, eight data groups have one rank in each.
   const auto full = planned(degrees(8, 1, 4));
-  CHECK(full.machine->reach(full.tensor_group).out.empty());
-  CHECK(shape(full, full.data_group) == Shape{4, 1, 1});
+  CHECK(full.machine->reach(full.group(Axis::tensor)).out.empty());
+  CHECK(shape(full, full.group(Axis::data)) == Shape{4, 1, 1});
   // TP 16 spans two nodes.
   const auto wide = planned(degrees(16, 1, 2));
-  CHECK(shape(wide, wide.tensor_group) == Shape{16, 8, 8});
+  CHECK(shape(wide, wide.group(Axis::tensor)) == Shape{16, 8, 8});
   // DP alone: all of a node in one group. Half a node of GPUs: one group.
   const auto data = planned(degrees(1, 1, 64));
-  CHECK(shape(data, data.data_group) == Shape{64, 8, 8});
-  CHECK(planned(degrees(1, 1, 4)).data_group == GroupShape{4, 1});
+  CHECK(shape(data, data.group(Axis::data)) == Shape{64, 8, 8});
+  CHECK(planned(degrees(1, 1, 4)).group(Axis::data) == GroupShape{4, 1});
   // The ends of a pipeline of 4 on 4 nodes: eight pairs of GPUs share the NICs of their nodes.
   const auto tied = planned(degrees(2, 4, 4));
-  CHECK(tied.embedding_group == GroupShape{2, 24});
-  CHECK(shape(tied, tied.embedding_group) == Shape{2, 1, 1});
+  CHECK(tied.group(Axis::pipeline) == GroupShape{2, 24});
+  CHECK(shape(tied, tied.group(Axis::pipeline)) == Shape{2, 1, 1});
 }
 
 TEST_CASE("every boundary crosses where a node holds one stage only") {
@@ -103,12 +103,12 @@ TEST_CASE("else p t/8 - 1 of p - 1 boundaries do, one data-parallel replica") {
 
 TEST_CASE("groups of two directions: as many to a node as of the first and the last pipeline rank") {
   const auto group = [](std::int64_t tensor, std::int64_t pipeline, std::int64_t data) {
-    return planned(degrees(tensor, pipeline, data), 8, 2).data_group;
+    return planned(degrees(tensor, pipeline, data), 8, 2).group(Axis::data);
   };
   CHECK(group(1, 4, 2) == GroupShape{4, 1});   // all eight ranks on one node: the closest possible
   CHECK(group(1, 8, 8) == GroupShape{16, 1});  // a node of each end
   CHECK(group(1, 8, 4) == GroupShape{8, 2});   // four of each end, on two nodes: four to a node
   CHECK(group(1, 16, 1) == GroupShape{2, 8});  // ranks 0 and 15, on two nodes
   CHECK(group(8, 4, 2) == GroupShape{4, 8});   // every rank on a node of its own
-  CHECK(planned(degrees(1, 16, 1)).data_group.ranks == 1);
+  CHECK(planned(degrees(1, 16, 1)).group(Axis::data).ranks == 1);
 }
