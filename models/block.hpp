@@ -23,7 +23,12 @@ enum class OperatorKind : std::uint8_t {
   tp_scatter_in,  // (x; y)  into what is cut over an axis: nothing, or a gather of sequence parallelism
   linear,         // (x; y...)  y = x weight^T + bias, its columns dealt to the outputs; parameters: weights, bias
   rotate,         // (qkv...; y...)  rotary embedding, and what else happens to queries, keys and values one by one
-  attention,      // (q k v...; y)
+  head_norm,      // (q k v or all in one; q and k)  parameters: a gain each
+  index,          // (index queries, index key, weights; chosen)  the keys that each query sees
+  attention,      // (q k v..., chosen; y)
+  gate,           // (x, gate; y)  x times a sigmoid of the gate; or the norm of x times that. parameters: its gain
+  convolve,       // (x; y)  short convolution over tokens, column by column; parameters: taps, bias
+  scan,           // (q k v, scalars; y)  recurrent mixers: the state goes from token to token; parameters: of a head
   activate,       // (u...; y)  GELU, or SwiGLU of gate and up
   tp_reduce_out,  // (x; y)  out of what is cut over an axis: partial sums are added up
   add,            // (x, branch; y)  residual; parameters: bias of the branch

@@ -15,7 +15,7 @@ LayerForms layer_forms(const Transformer& m, std::size_t row, std::int64_t seque
   forms.met = mixer_matrices(m.hidden, layer.mixer) + ffn_matrices(m.hidden, layer.ffn, Experts::used);
   // Per token 2 FLOP per entry; scores take 2 s a d and values the same, each with two gradients of that size.
   const double matrices = 2 * forms.met * tokens;
-  const double core = 2 * tokens * tokens * score_columns(layer.mixer);
+  const double core = mixing_flops(layer.mixer, sequence);
   forms.forward = Flops(matrices + core);
   forms.input_gradient = Flops(matrices + 2 * core);
   forms.weight_gradient = Flops(matrices);

@@ -6,12 +6,10 @@ using namespace fields;
 
 constexpr double kMostRedundant = 100'000;
 
-const Description& model_fields() {
-  using T = Transformer;
-  constexpr double kWidest = 1e7, kMostExperts = 100'000;
-  static const auto is_mlp = [](const T& m) { return m.family == Family::mlp; };
-  static const auto none = [](const T&) -> std::int64_t { return 0; };
-  static const Description mla = describe<Mla>(
+constexpr double kWidest = 1e7, kMostExperts = 100'000;
+
+const Description& mla_fields() {
+  static const Description all = describe<Mla>(
       {},
       field<&Mla::query_rank>("query_rank", whole(1, kWidest), {[](const Mla&) -> std::int64_t { return 0; }, "none"},
                               "width that queries pass through; without it they are one product"),
@@ -21,10 +19,99 @@ const Description& model_fields() {
       field<&Mla::head_dim>("head_dim", whole(1, kWidest), kRequired,
                             "columns of a head's queries and keys without it"),
       field<&Mla::value_dim>("value_dim", whole(1, kWidest), kRequired, "columns of a head's values"));
+  return all;
+}
+
+// Of one layer. `own`: what a model says at its top for all layers, the layer may say for itself.
+Description mixer_fields(bool own) {
+  using M = Mixer;
+  const auto top = [own]<class Field>(Field member) -> Field {
+    if (own) return member;
+    return settled(std::move(member));
+  };
+  return describe<M>(
+      {}, top(field<&M::heads>("heads", whole(1, 1'000'000), kDefault, "of attention, or of the values of a state")),
+      top(field<&M::kv_heads>("kv_heads", whole(1, 1'000'000), kDefault,
+                              "of keys and values, or of the keys of a state")),
+      top(field<&M::head_dim>("head_dim", whole(1, kWidest), kDefault, "columns of a head's queries and keys")),
+      aside<&M::mla>("as the model has it"),
+      top(choice<&M::kind>(
+          "kind",
+          {{"attention", MixerKind::attention},
+           {"mla", MixerKind::attention},
+           {"linear", MixerKind::delta},
+           {"delta", MixerKind::delta},
+           {"mamba2", MixerKind::mamba2},
+           {"lightning", MixerKind::lightning},
+           {"none", MixerKind::none}},
+          kDefault,
+          "linear: the gated delta rule; lightning: linear attention with a decay; these and mamba2 keep a "
+          "state and look at no earlier token")),
+      field<&M::value_columns>("value_dim", whole(0, kWidest), kDefault,
+                               "columns of a head's values, where they are not `head_dim`"),
+      field<&M::window>("window", whole(0, 1e9), kDefault, "keys that a query sees back, itself included; 0: all"),
+      field<&M::chunk>("chunk", whole(0, 1e9), kDefault, "tokens see those of their own chunk of as many; 0: all"),
+      field<&M::sparse>("sparse", whole(0, 1e9), kDefault,
+                        "keys that a query sees, those that an indexer scores highest; 0: all"),
+      field<&M::index_heads>("index_heads", whole(0, 100'000), kDefault, "of the indexer of sparse attention"),
+      field<&M::index_dim>("index_dim", whole(0, 100'000), kDefault, "columns of such a head"),
+      field<&M::gate>("gate", boolean(), kDefault, "results pass a sigmoid gate of the layer's input"),
+      field<&M::sinks>("sinks", boolean(), kDefault, "each head has one more score, which is learned"),
+      field<&M::qk_norm>("qk_norm", boolean(), kDefault, "queries and keys are normed, head by head"),
+      top(field<&M::convolution>("convolution", whole(0, 64), kDefault,
+                                 "taps of the short convolution before a state; 0: none")));
+}
+
+const Description& mixer_defaults() {
+  static const Description all = mixer_fields(false);
+  return all;
+}
+const Description& layer_mixer() {
+  static const Description all = mixer_fields(true);
+  return all;
+}
+const Description& layer_feed_forward() {
+  using F = FeedForward;
+  static const Description all = describe<F>(
+      {},
+      settled(choice<&F::kind>(
+          "ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"squared-relu", FfnKind::squared_relu}},
+          kDefault, "")),
+      field<&F::width>("width", whole(1, kWidest), kDefault, "of a dense layer"),
+      settled(field<&F::experts>("experts", whole(1, kMostExperts), kDefault, "")),
+      field<&F::experts_per_token>("experts_per_token", whole(1, kMostExperts), kDefault, "that a token is sent to"),
+      field<&F::expert_width>("expert_ffn", whole(1, kWidest), kDefault, "width of one expert"),
+      field<&F::shared_width>("shared_ffn", whole(0, kWidest), kDefault, "width of all shared experts together"),
+      field<&F::latent>("expert_latent", whole(0, kWidest), kDefault, "columns that experts work on; 0: the layer's"));
+  return all;
+}
+
+namespace {
+
+// Every value of the runs, for the digest.
+std::string said(const std::vector<LayerTable::Row>& runs) {
+  std::string text;
+  const auto add = [&](const Description& description, const void* object) {
+    for (const auto& field : description.fields) text += field.key + "=" + written(field.get(object)) + ";";
+  };
+  for (const auto& [layer, count] : runs) {
+    text += std::to_string(count) + ":";
+    add(layer_mixer(), &layer.mixer), add(layer_feed_forward(), &layer.ffn);
+  }
+  return text;
+}
+
+}  // namespace
+
+const Description& model_fields() {
+  using T = Transformer;
+  static const auto is_mlp = [](const T& m) { return m.family == Family::mlp; };
+  static const auto none = [](const T&) -> std::int64_t { return 0; };
   static const Description all = describe<T>(
       {.groups = {{.key = "mla",
-                   .help = "multi-head latent attention (DeepSeek); instead of `kv_heads` and `head_dim`"}}},
-      settled(field<&T::name>("name", text(), kDefault, "")),
+                   .help = "multi-head latent attention (DeepSeek); instead of `kv_heads` and `head_dim`"},
+                  {.key = "mixer", .help = "how tokens see each other, in every layer that does not say it itself"}}},
+      nested<&T::mixing>("mixer", mixer_defaults()), settled(field<&T::name>("name", text(), kDefault, "")),
       choice<&T::family>("family",
                          {{"gpt", Family::gpt},
                           {"llama", Family::llama},
@@ -34,10 +121,14 @@ const Description& model_fields() {
                          kRequired,
                          "moe: llama with experts; u-transformer: gpt with skip connections from each layer of the "
                          "first half to its mirror image in the second; mlp: this program's own kernels only"),
-      field<&T::layers>("layers", whole(1, 100'000), kRequired, ""),
+      or_also(field<&T::layers>("layers", whole(1, 100'000), kRequired,
+                                "a number; or a list of runs {repeat: N, mixer: {...}, ffn: {...}}, or of {repeat: N, "
+                                "layers: [...]}; what a run does not say is as the model says"),
+              {list_of(table("runs of layers"))}),
+      settled(opaque<&T::listed>("listed_layers", "runs of layers", said, "")),
       field<&T::hidden>("hidden", whole(1, kWidest), kRequired, "width between layers"),
       field<&T::heads>("heads", whole(1, 1'000'000), {none, "required; an mlp has none"}, "attention heads"),
-      nested<&T::mla>("mla", mla),
+      nested<&T::mla>("mla", mla_fields()),
       field<&T::kv_heads>("kv_heads", whole(1, 1'000'000), {[](const T& m) { return m.heads; }, "`heads`"},
                           "of keys and values: grouped-query attention"),
       field<&T::head_dim>("head_dim", whole(1, kWidest),
@@ -66,6 +157,8 @@ const Description& model_fields() {
           "shared_ffn", whole(0, kWidest),
           {[](const T& m) { return m.shared_experts * m.expert_ffn; }, "`shared_experts` x `expert_ffn`"},
           "width of all shared experts together"),
+      field<&T::expert_latent>("expert_latent", whole(0, kWidest), kDefault,
+                               "columns that experts work on, in and out of which products lead; 0: `hidden`"),
       field<&T::dense_layers>("dense_layers", whole(0, 100'000), kDefault,
                               "the first layers, which are `ffn` wide and have no experts"),
       field<&T::mtp_layers>("mtp_layers", whole(0, 1000), kDefault,

@@ -81,10 +81,13 @@ FrameworkRewrite::Operands FrameworkRewrite::gradients_of_attended(const Operato
 
 FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
   const auto& shard = run_.shard;
-  const std::int64_t values = layer_.mixer.mla ? layer_.mixer.value_dim() : 0;
+  const auto& mixer = layer_.mixer;
+  const std::int64_t values = mixer.mla || mixer.value_columns > 0 ? mixer.value_dim() : 0;
   const auto precision = element_ > 2 ? run_.training.precision : Precision::bf16;
-  return {shard.micro_batch,    local_.heads, shard.sequence, shard.sequence, layer_.mixer.score_dim(),
-          run_.training.causal, backward,     values,         precision};
+  FusedAttention kernel{shard.micro_batch,    local_.heads, shard.sequence, shard.sequence, mixer.score_dim(),
+                        run_.training.causal, backward,     values,         precision};
+  kernel.seen = mixer.chunk > 0 ? mixer.chunk : mixer.seen_at_most(), kernel.chunked = mixer.chunk > 0;
+  return kernel;
 }
 
 // Latent heads are split and joined again: one and a half times their columns, read and written.
@@ -92,7 +95,7 @@ double FrameworkRewrite::rotation_traffic() const {
   const auto& m = layer_.mixer;
   const double rows = double(local_.tokens);
   if (m.mla) return 1.5 * 2 * rows * double(local_.heads * (2 * m.score_dim() + m.value_dim()));
-  if (run_.model.is_moe()) return 4 * rows * double(local_.qkv - (local_.qkv - local_.query) / 2);
+  if (run_.model.is_moe()) return 4 * rows * double(local_.query + local_.keys);
   return fused_ * (llama() ? 18 : 12) * local_.split_hidden;
 }
 

@@ -37,7 +37,7 @@ void FrameworkRewrite::context_attention(const Operator& op, bool back) {
 double FrameworkRewrite::context_columns(bool keys) const {
   const auto& m = layer_.mixer;
   if (m.mla) return double(local_.heads * (keys ? m.score_dim() : m.value_dim()));
-  return double(local_.qkv - local_.query) / 2;
+  return double(keys ? local_.keys : local_.values);
 }
 
 // All queries here with `keys` keys.

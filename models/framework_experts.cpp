@@ -58,7 +58,7 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
 // gradients of the experts' outputs (2412.19437, section 3.3.2).
 void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index to) {
   const auto& run = run_;
-  const auto hidden = run.model.hidden;
+  const std::int64_t hidden = layer_.ffn.latent > 0 ? layer_.ffn.latent : run.model.hidden;
   const bool dispatches = op.kind == Kind::dispatch, to_experts = dispatches != back;
   const char* name = dispatches ? back ? "dispatch gradient" : "dispatch" : back ? "combine gradient" : "combine";
   const bool narrow = run.fp8() && run.framework.fp8_dispatch && to_experts;
@@ -164,7 +164,7 @@ double FrameworkRewrite::activated() const {
 void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8()) return;
   const Index v = back ? op.out[0] : op.in[0];
-  const bool wide = block_.values[v].columns == run_.model.hidden;
+  const bool wide = block_.values[v].columns == (layer_.ffn.latent > 0 ? layer_.ffn.latent : run_.model.hidden);
   const double factor = wide ? run_.framework.permuted_traffic : activated();
   const double size = double(block_.values[v].elements);
   const Index narrow = value(size);

@@ -40,7 +40,14 @@ constexpr Names kLinear[] = {{"qkv", "qkv gradient", "qkv weights"},
                              {"latent up", "latent up gradient", "latent up weights"},
                              {"shared up", "shared up gradient", "shared up weights"},
                              {"shared down", "shared down gradient", "shared down weights"},
-                             {"join", "join gradient", "join weights"}};
+                             {"join", "join gradient", "join weights"},
+                             {"output gate", "output gate gradient", "output gate weights"},
+                             {"index query", "index query gradient", "index query weights"},
+                             {"index key", "index key gradient", "index key weights"},
+                             {"mixer in", "mixer in gradient", "mixer in weights"},
+                             {"mixer out", "mixer out gradient", "mixer out weights"},
+                             {"latent in", "latent in gradient", "latent in weights"},
+                             {"latent out", "latent out gradient", "latent out weights"}};
 const Names& names(std::string_view linear) {
   const auto* found =
       std::find_if(std::begin(kLinear), std::end(kLinear), [&](auto& n) { return n.forward == linear; });

@@ -230,6 +230,16 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     }
     case Kind::attention:
       return forward_attention(op);
+    case Kind::head_norm:
+      return norm_heads(op, false);
+    case Kind::index:
+      return choose_keys(op, false);
+    case Kind::gate:
+      return gate(op, false);
+    case Kind::convolve:
+      return convolve(op, false);
+    case Kind::scan:
+      return scan(op, false);
     case Kind::activate:
       return activate(op, false);
     case Kind::tp_reduce_out:
@@ -280,6 +290,16 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
       return backward_rotate(op);
     case Kind::attention:
       return backward_attention(op);
+    case Kind::head_norm:
+      return norm_heads(op, true);
+    case Kind::index:
+      return choose_keys(op, true);
+    case Kind::gate:
+      return gate(op, true);
+    case Kind::convolve:
+      return convolve(op, true);
+    case Kind::scan:
+      return scan(op, true);
     case Kind::activate:
       return activate(op, true);
     case Kind::tp_reduce_out:

@@ -83,6 +83,12 @@ class FrameworkRewrite {
   void forward_attention(const Operator& op);
   void backward_attention(const Operator& op);
   void backward_rotate(const Operator& op);
+  // Of mixers: framework_mixers.cpp.
+  void gate(const Operator& op, bool back);
+  void norm_heads(const Operator& op, bool back);
+  void choose_keys(const Operator& op, bool back);
+  void convolve(const Operator& op, bool back);
+  void scan(const Operator& op, bool back);
   void activate(const Operator& op, bool back);
   void embed(const Operator& op, bool back);
   void loss(const Operator& op, bool back);

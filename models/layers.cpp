@@ -6,16 +6,35 @@
 
 namespace rehearsal::models {
 
-const char* label(const LayerSpec& spec) {
-  switch (spec.skip) {
-    case SkipEnd::gives:
-      return "encoder";
-    case SkipEnd::takes:
-      return "decoder";
-    case SkipEnd::none:
+namespace {
+
+std::string mixer_label(const Mixer& mixer) {
+  switch (mixer.kind) {
+    case MixerKind::delta:
+      return "delta";
+    case MixerKind::mamba2:
+      return "mamba2";
+    case MixerKind::lightning:
+      return "lightning";
+    case MixerKind::none:
+      return "no mixer";
+    case MixerKind::attention:
       break;
   }
-  return spec.ffn.has_experts() ? "experts" : "dense";
+  if (mixer.window > 0) return "window " + std::to_string(mixer.window);
+  if (mixer.chunk > 0) return "chunk " + std::to_string(mixer.chunk);
+  if (mixer.sparse > 0) return "sparse " + std::to_string(mixer.sparse);
+  return {};
+}
+
+}  // namespace
+
+std::string label(const LayerSpec& spec) {
+  if (spec.skip != SkipEnd::none) return spec.skip == SkipEnd::gives ? "encoder" : "decoder";
+  const std::string mixer = mixer_label(spec.mixer);
+  if (spec.ffn.nothing()) return mixer.empty() ? "attention" : mixer;
+  const std::string ffn = spec.ffn.has_experts() ? "experts" : "dense";
+  return mixer.empty() ? ffn : mixer + ", " + ffn;
 }
 
 void LayerTable::append(const LayerSpec& spec, std::int64_t count) {
@@ -27,16 +46,14 @@ void LayerTable::append(const LayerSpec& spec, std::int64_t count) {
   of_layer.insert(of_layer.end(), std::size_t(count), static_cast<std::uint16_t>(row - rows.begin()));
 }
 
-bool LayerTable::all(bool (*holds)(const LayerSpec&)) const {
-  return std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return holds(row.spec); });
-}
-
 LayerTable layer_table(const Transformer& m) {
-  const LayerSpec dense{{m.heads, m.kv_heads, m.head_dim, m.mla}, {m.ffn_kind, m.ffn}};
+  const LayerSpec dense{m.mixer(), {m.ffn_kind, m.ffn}};
   auto experts = dense, encoder = dense, decoder = dense;
-  experts.ffn = {m.ffn_kind, 0, m.experts, m.experts_per_token, m.expert_ffn, m.shared_ffn};
+  experts.ffn = {m.ffn_kind, 0, m.experts, m.experts_per_token, m.expert_ffn, m.shared_ffn, m.expert_latent};
   encoder.skip = SkipEnd::gives, decoder.skip = SkipEnd::takes;
   LayerTable table;
+  for (const auto& run : m.listed) table.append(run.spec, run.count);
+  if (!m.listed.empty()) return table;
   table.append(encoder, m.skips());
   table.append(dense, m.is_moe() ? std::min(m.dense_layers, m.layers) : m.layers - 2 * m.skips());
   if (m.is_moe()) table.append(experts, m.layers - m.dense_layers);

@@ -377,6 +377,15 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");
   if (model.mla) refuse("latent attention");
   if (model.mtp_layers > 0) refuse("multi-token prediction");
+  for (const auto& [layer, count] : layer_table(model).rows) {
+    const auto& [mixer, ffn, skip] = layer;
+    if (mixer.kind != MixerKind::attention && model.family != Family::mlp)
+      refuse("recurrent mixers, or layers without one");
+    if (mixer.chunk + mixer.seen_at_most() > 0) refuse("windows, chunks or sparse attention");
+    if (mixer.gate || mixer.sinks || mixer.qk_norm) refuse("output gates, sinks or norms of queries and keys");
+    if (mixer.value_columns > 0) refuse("values whose heads are not as wide as those of keys");
+    if (ffn.latent > 0 || ffn.nothing()) refuse("latent experts, or layers without a feed-forward part");
+  }
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
     throw UserError(std::string("framework native has no kernels for precision ") + name(shape.precision) +
                     "; it computes in fp32 and bf16");

@@ -14,6 +14,8 @@ struct LocalShape {
   std::int64_t heads = 0;     // query heads a/t
   std::int64_t head_dim = 0;  // d
   std::int64_t query = 0;     // width of the queries, a d / t
+  std::int64_t keys = 0;      // width of the keys
+  std::int64_t values = 0;    // width of the values
   std::int64_t qkv = 0;       // width of queries, keys and values together
   std::int64_t ffn = 0;       // f/t
   std::int64_t up = 0;        // output width of the first MLP GEMM: f/t, or 2 f/t for SwiGLU (gate and up in one)
@@ -27,8 +29,9 @@ LocalShape local_shape(const Transformer& model, const LayerSpec& layer, const S
 enum class Experts : std::uint8_t { all, used, none };
 double mixer_matrices(std::int64_t hidden, const Mixer& mixer);
 double ffn_matrices(std::int64_t hidden, const FeedForward& ffn, Experts experts);
-// Entries of the scores of one query and key, and of the values: a (d + v).
-double score_columns(const Mixer& mixer);
+// Forward FLOPs of what tokens see of each other, for one sequence, beyond the matrices: scores and their products with
+// values, masks not discounted, and the scores of an indexer.
+double mixing_flops(const Mixer& mixer, std::int64_t sequence);
 
 // Vocabulary slice of one tensor rank: padded to a multiple of 128 t before slicing, as Megatron does.
 std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);

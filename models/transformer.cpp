@@ -1,7 +1,9 @@
 #include "models/transformer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "models/recurrent.hpp"
 #include "models/shapes.hpp"
 
 namespace rehearsal::models {
@@ -9,15 +11,21 @@ namespace rehearsal::models {
 // h (a + 2 kv) d + a d h. Latent: queries h q + q a (d + r) or h a (d + r); keys and values h (c + r) + c a (d + v); a
 // v h.
 double mixer_matrices(std::int64_t hidden, const Mixer& mixer) {
-  const double h = double(hidden), a = double(mixer.heads);
+  if (mixer.kind == MixerKind::none) return 0;
+  if (mixer.recurrent()) return recurrent_matrices(hidden, mixer);
+  const double h = double(hidden), a = double(mixer.heads), gate = mixer.gate ? h * double(mixer.values()) : 0;
+  // Of an indexer: its queries, its one key, and a weight for each head.
+  const double queries_of = mixer.mla && mixer.mla->query_rank > 0 ? double(mixer.mla->query_rank) : h;
+  const double index =
+      queries_of * double(mixer.index_heads * mixer.index_dim) + h * double(mixer.index_dim + mixer.index_heads);
   if (!mixer.mla) {
-    const auto columns = (mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim;
-    return h * double(columns) + double(mixer.heads * mixer.head_dim) * h;
+    const auto columns = mixer.heads * mixer.head_dim + mixer.kv_heads * (mixer.head_dim + mixer.value_dim());
+    return h * double(columns) + double(mixer.values()) * h + gate + index;
   }
   const auto& mla = *mixer.mla;
   const double q = double(mla.query_rank), c = double(mla.kv_rank), r = double(mla.rotary_dim);
   const double d = double(mla.head_dim), v = double(mla.value_dim);
-  return (q > 0 ? h * q + q * a * (d + r) : h * a * (d + r)) + h * (c + r) + c * a * (d + v) + a * v * h;
+  return (q > 0 ? h * q + q * a * (d + r) : h * a * (d + r)) + h * (c + r) + c * a * (d + v) + a * v * h + gate + index;
 }
 
 // f h (2 + gates); with experts those of each of them, of shared ones, and of the router.
@@ -25,10 +33,27 @@ double ffn_matrices(std::int64_t hidden, const FeedForward& ffn, Experts experts
   const double h = double(hidden), n = double(ffn.up_projections() + 1);
   if (!ffn.has_experts()) return n * h * double(ffn.width);
   const auto counted = experts == Experts::all ? ffn.experts : experts == Experts::used ? ffn.experts_per_token : 0;
-  return n * h * double(counted * ffn.expert_width + ffn.shared_width) + h * double(ffn.experts);
+  const double inside = ffn.latent > 0 ? double(ffn.latent) : h;
+  return n * inside * double(counted * ffn.expert_width) + n * h * double(ffn.shared_width) + h * double(ffn.experts) +
+         2 * h * double(ffn.latent);
 }
 
-double score_columns(const Mixer& mixer) { return double(mixer.heads * (mixer.score_dim() + mixer.value_dim())); }
+// Keys that a query sees on average, where a mask that hides later ones hides none.
+static double keys_seen(const Mixer& mixer, double sequence) {
+  if (const double c = double(mixer.chunk); c > 0 && c < sequence) {
+    const double whole = std::floor(sequence / c), rest = sequence - whole * c;
+    return (whole * c * c + rest * rest) / sequence;
+  }
+  const double most = double(mixer.seen_at_most());
+  return most > 0 ? std::min(most, sequence) : sequence;
+}
+
+double mixing_flops(const Mixer& mixer, std::int64_t sequence) {
+  const double s = double(sequence);
+  if (mixer.kind != MixerKind::attention) return 0;
+  const double index = double(mixer.index_heads * mixer.index_dim);
+  return 2 * s * (keys_seen(mixer, s) * double(mixer.heads * (mixer.score_dim() + mixer.value_dim())) + s * index);
+}
 
 namespace {
 
@@ -52,9 +77,15 @@ double matrices(const Transformer& m, Experts experts) {
 // Entries of the biases and norms of a layer: biases of the four linear layers of gpt, 9 h when f = 4 h, and two norms.
 double vectors(const Transformer& m, const LayerSpec& layer) {
   const double h = double(m.hidden);
-  const auto& [heads, kv_heads, head_dim, mla] = layer.mixer;
-  if (!m.is_gpt()) return 2 * h + (mla ? double(mla->query_rank + mla->kv_rank) : 0);
-  const double q = double(heads * head_dim), kv = double(kv_heads * head_dim);
+  const auto& mixer = layer.mixer;
+  const double norms = double((mixer.kind != MixerKind::none) + !layer.ffn.nothing());
+  if (mixer.recurrent()) return norms * h + recurrent_vectors(mixer);
+  if (!m.is_gpt()) {
+    const auto& mla = mixer.mla;
+    return norms * h + (mla ? double(mla->query_rank + mla->kv_rank) : 0) + double(mixer.sinks ? mixer.heads : 0) +
+           double(mixer.qk_norm ? 2 * mixer.head_dim : 0) + double(2 * mixer.index_dim);
+  }
+  const double q = double(mixer.heads * mixer.head_dim), kv = double(mixer.kv_heads * mixer.head_dim);
   const double up = double(layer.ffn.width) * double(layer.ffn.up_projections());
   return (q + 2 * kv) + h + up + h + 4 * h;
 }
@@ -77,8 +108,7 @@ double parameters(const Transformer& m) { return parameters_with(m, Experts::all
 double active_parameters(const Transformer& m) { return parameters_with(m, Experts::used); }
 
 Flops attention_flops(const Transformer& m, std::int64_t sequence) {
-  const double tokens = double(sequence);
-  return Flops(2 * tokens * tokens * over_layers(m, [](const LayerSpec& l) { return score_columns(l.mixer); }));
+  return Flops(over_layers(m, [&](const LayerSpec& layer) { return mixing_flops(layer.mixer, sequence); }));
 }
 
 Flops model_flops(const Transformer& m, std::int64_t sequence, std::int64_t sequences, ModelWork work) {
@@ -109,7 +139,9 @@ LocalShape local_shape(const Transformer& m, const LayerSpec& layer, const Shard
   l.head_dim = mixer.head_dim;
   l.query = mixer.heads * mixer.head_dim / t;
   // With fewer key-value heads than tensor ranks, each rank keeps a copy of one.
-  l.qkv = mixer.kv_heads >= t ? (mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim / t : l.query + 2 * mixer.head_dim;
+  const std::int64_t here = std::max<std::int64_t>(mixer.kv_heads, t);
+  l.keys = here * mixer.head_dim / t, l.values = here * (mixer.mla ? mixer.head_dim : mixer.value_dim()) / t;
+  l.qkv = l.query + l.keys + l.values;
   l.ffn = layer.ffn.width / t;
   l.up = layer.ffn.up_projections() * layer.ffn.width / t;
   l.split_hidden = double(l.tokens) * double(m.hidden) / double(t);

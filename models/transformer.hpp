@@ -42,16 +42,25 @@ struct Transformer {
   // Each layer with experts has `experts` of width `expert_ffn`, of which a token uses `experts_per_token`, and shared
   // ones that every token uses, `shared_ffn` wide in all. The first `dense_layers` are dense, `ffn` wide.
   std::int64_t experts = 0, experts_per_token = 0, shared_experts = 0, expert_ffn = 0, shared_ffn = 0, dense_layers = 0;
+  std::int64_t expert_latent = 0;  // columns that experts work on; 0: `hidden`
   // Multi-token prediction (DeepSeek-V3, 2412.19437, section 2.2): modules of one more layer each, beside `layers`,
   // that share both ends.
   std::int64_t mtp_layers = 0;
+  // What `heads`, `kv_heads`, `head_dim` and `mla` leave open of every layer's mixer; and all layers, where they are
+  // listed: runs of equal ones. Empty: as the family has them.
+  Mixer mixing{};
+  std::vector<LayerTable::Row> listed{};
   std::string source;
 
   bool is_moe() const { return experts > 0; }
   // With layer norms, biases and learned positions; otherwise like llama.
   bool is_gpt() const { return family == Family::gpt || family == Family::u_transformer; }
-  // Of every layer (layer_table).
-  Mixer mixer() const { return {heads, kv_heads, head_dim, mla}; }
+  // Of every layer that is not listed.
+  Mixer mixer() const {
+    Mixer all = mixing;
+    all.heads = heads, all.kv_heads = kv_heads, all.head_dim = head_dim, all.mla = mla;
+    return all;
+  }
   // Skip connections: number n goes from layer n to layer layers - 1 - n.
   std::int64_t skips() const { return family == Family::u_transformer ? layers / 2 : 0; }
 };

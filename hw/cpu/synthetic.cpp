@@ -77,6 +77,14 @@ Distribution distribution(const graph::Tensor& tensor) {
     case latent_down_weight:
     case latent_up_weight:
     case joining_weight:
+    case output_gate_weight:
+    case sinks:
+    case head_gain:
+    case index_weight:
+    case mixer_in_weight:
+    case convolution:
+    case head_scalars:
+    case latent_expert_weight:
       // The inputs are the inner dimension, or the middle one of a matrix that is sharded along its inputs.
       return {0, 1 / std::sqrt(double(tensor.inner > 1 ? tensor.inner : tensor.extent))};
   }

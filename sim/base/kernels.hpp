@@ -68,13 +68,24 @@ struct FusedAttention {
   // Keys counted per query if a causal mask is not discounted (graph/flops.hpp), for kernels that get only the keys
   // that the mask leaves; 0: all keys that they get.
   std::int64_t counted_keys = 0;
+  // Keys that a query sees at most: the last ones, or (chunked) those of its own chunk of as many tokens; 0: all.
+  std::int64_t seen = 0;
+  bool chunked = false;
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   friend auto operator<=>(const FusedAttention&, const FusedAttention&) = default;
-  // Forward 2 s^2 (d + d_v) per head (half when causal), backward 2.5 times that (FlashAttention-2, arXiv 2307.08691,
-  // section 3.1).
+  // Queries times the keys that each sees, of one head: with a window W of k keys on average W, causal W - W^2 / 2k,
+  // which is k / 2 when W = k.
+  double scores() const {
+    const double q = double(queries), k = double(keys), w = double(seen);
+    if (seen <= 0 || seen >= keys) return all_scores();
+    if (!chunked) return q * (causal ? w - w * w / (2 * k) : w);
+    const double whole = double(keys / seen), rest = double(keys % seen);
+    return q * (whole * w * w + rest * rest) / k * (causal ? .5 : 1.);
+  }
+  double all_scores() const { return double(queries) * double(keys) * (causal ? .5 : 1.); }
+  // Forward 2 (d + d_v) per score and head, backward 2.5 times that (FlashAttention-2, arXiv 2307.08691, section 3.1).
   Flops flops() const {
-    return Flops(2. * double(batch) * double(heads) * double(queries) * double(keys) * double(head_dim + values()) *
-                 (causal ? .5 : 1.) * (backward ? 2.5 : 1.));
+    return Flops(2. * double(batch) * double(heads) * scores() * double(head_dim + values()) * (backward ? 2.5 : 1.));
   }
   // Queries, keys, values and the output once; backward the four gradients besides.
   double operand_bytes() const {

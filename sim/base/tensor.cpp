@@ -72,6 +72,22 @@ const char* name(TensorKind kind) {
       return "latent_gain";
     case TensorKind::joining_weight:
       return "joining_weight";
+    case TensorKind::output_gate_weight:
+      return "output_gate_weight";
+    case TensorKind::sinks:
+      return "sinks";
+    case TensorKind::head_gain:
+      return "head_gain";
+    case TensorKind::index_weight:
+      return "index_weight";
+    case TensorKind::mixer_in_weight:
+      return "mixer_in_weight";
+    case TensorKind::convolution:
+      return "convolution";
+    case TensorKind::head_scalars:
+      return "head_scalars";
+    case TensorKind::latent_expert_weight:
+      return "latent_expert_weight";
   }
   return "?";
 }

@@ -45,7 +45,16 @@ enum class TensorKind : std::uint8_t {
   latent_down_weight,
   latent_up_weight,
   latent_gain,
-  joining_weight  // multi-token prediction: two hidden states to one
+  joining_weight,  // multi-token prediction: two hidden states to one
+  // Gates, sinks, norms of heads, indexers; recurrent mixers; experts on fewer columns. Of frameworks alone.
+  output_gate_weight,
+  sinks,
+  head_gain,
+  index_weight,
+  mixer_in_weight,
+  convolution,
+  head_scalars,
+  latent_expert_weight
 };
 const char* name(TensorKind kind);
 bool is_of_layer(TensorKind kind);  // one per layer; the others stand at the ends of the network

@@ -104,7 +104,9 @@ double attention_time(const cluster::Gpu& gpu, const FusedAttention& shape, Atte
   // and go through all rows of the other.
   const auto [owned, met] =
       shape.backward ? std::pair(shape.keys, shape.queries) : std::pair(shape.queries, shape.keys);
-  const double ends = 1 + (shape.causal ? d.causal : d.square) / double(met);
+  // Where a query does not see all, a block goes through as many rows as would give it its scores.
+  const double seen = double(met) * shape.scores() / shape.all_scores();
+  const double ends = 1 + (shape.causal ? d.causal : d.square) / seen;
   const double rows = std::max(1., double(owned) / kRows);
   const double blocks = double(shape.batch * shape.heads) * rows / (kBlocksPerSm * double(gpu.sms));
   const double tail = 1 + (shape.backward ? kBackwardTail : gpu.attention_tail) / blocks;

@@ -76,6 +76,7 @@ struct AddWork {
     out.number(w.causal), out.number(w.backward);
     if (w.value_dim > 0) out.number(w.value_dim);
     if (bytes_per_element(w.precision) > 2) out.number(w.precision);
+    if (w.seen > 0) out.number(w.seen), out.number(w.chunked);
   }
   void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
   void operator()(const Collective& w) const {

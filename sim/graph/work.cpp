@@ -13,10 +13,11 @@ struct Describe {
                        name(w.precision), w.weight_gradient ? " weight gradient" : "");
   }
   std::string operator()(const FusedAttention& w) const {
-    return fmt::format("attention {}x{} heads {}x{}x{}{}{}{}", w.batch, w.heads, w.queries, w.keys,
+    const auto seen = w.seen > 0 ? fmt::format(" {} {}", w.chunked ? "chunks of" : "at most", w.seen) : std::string();
+    return fmt::format("attention {}x{} heads {}x{}x{}{}{}{}{}", w.batch, w.heads, w.queries, w.keys,
                        w.value_dim > 0 ? fmt::format("{}/{}", w.head_dim, w.value_dim) : fmt::format("{}", w.head_dim),
                        w.causal ? " causal" : "", w.backward ? " backward" : "",
-                       bytes_per_element(w.precision) > 2 ? fmt::format(" {}", name(w.precision)) : "");
+                       bytes_per_element(w.precision) > 2 ? fmt::format(" {}", name(w.precision)) : "", seen);
   }
   std::string operator()(const MemoryBound& w) const {
     const char* dropout = w.kind == Traffic::plain                  ? ""

@@ -34,24 +34,32 @@ struct Checks {
   std::vector<Violation> all{};
 
   void add(const char* key, std::string rule) { all.push_back({key, std::move(rule)}); }
+  const models::LayerTable table = models::layer_table(model);
+  bool any(bool (*holds)(const models::LayerSpec&)) const {
+    return std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return holds(row.spec); });
+  }
   bool has_dense() const {
-    return !models::layer_table(model).all([](const models::LayerSpec& layer) { return layer.ffn.has_experts(); });
+    return any([](const models::LayerSpec& layer) { return layer.ffn.width > 0; });
   }
 
   // Shards must be whole.
   void shards() {
     const auto divides = [&](const char* key, std::int64_t degree, std::int64_t count, const char* what) {
       if (count % degree == 0) return;
-      add(fmt::format("parallelism.{}", key).c_str(),
-          fmt::format("'{}' {} does not divide the {} {} of model '{}'{}", key, degree, count, what, model.name,
-                      nearest_divisor(degree, count)));
+      auto rule = fmt::format("'{}' {} does not divide the {} {} of model '{}'{}", key, degree, count, what, model.name,
+                              nearest_divisor(degree, count));
+      if (std::none_of(all.begin(), all.end(), [&](const Violation& broken) { return broken.rule == rule; }))
+        add(fmt::format("parallelism.{}", key).c_str(), std::move(rule));
     };
-    divides("tensor", p.tensor, model.heads, "heads");
-    if (model.kv_heads != model.heads) divides("tensor", p.tensor, model.kv_heads, "kv_heads");
-    if (has_dense()) divides("tensor", p.tensor, model.ffn, "ffn columns");
-    if (!model.is_moe()) return;
-    divides("tensor", p.tensor, model.shared_ffn, "columns of the shared experts");
-    divides("expert_tensor", p.expert_tensor, model.expert_ffn, "columns of an expert");
+    for (const auto& [layer, count] : table.rows) {
+      const auto& [mixer, ffn, skip] = layer;
+      divides("tensor", p.tensor, mixer.heads, "heads");
+      if (mixer.kv_heads != mixer.heads) divides("tensor", p.tensor, mixer.kv_heads, "kv_heads");
+      if (!ffn.has_experts()) divides("tensor", p.tensor, ffn.width, "ffn columns");
+      if (!ffn.has_experts()) continue;
+      divides("tensor", p.tensor, ffn.shared_width, "columns of the shared experts");
+      divides("expert_tensor", p.expert_tensor, ffn.expert_width, "columns of an expert");
+    }
   }
 
   // Experts fold the GPUs of a pipeline rank a second time (plan/mesh.hpp).
@@ -117,6 +125,11 @@ struct Checks {
           fmt::format("'context' {} cuts a sequence, whose scores are whole in unfused attention; set 'attention' to "
                       "flash, or leave 'context' out",
                       p.context));
+    if (training.context == models::ContextKind::ring &&
+        any([](const models::LayerSpec& layer) { return layer.mixer.chunk + layer.mixer.seen_at_most() > 0; }))
+      add("training.context",
+          "'ring' sends keys and values past queries that do not see them, which no framework does; set "
+          "'training.context' to all-gather or all-to-all");
     if (training.context != models::ContextKind::all_to_all || model.heads % p.tensor != 0) return;
     const std::int64_t heads = model.heads / p.tensor;
     // A key-value head goes whole to one rank, or a copy of it to each rank that has some of its queries.
@@ -163,6 +176,12 @@ std::vector<Violation> broken_by_pieces(const models::Transformer& model, const 
     add("training.attention",
         "the schedule cuts sequences, whose scores are whole in unfused attention; set 'attention' to flash, or choose "
         "another one");
+  else if (const auto rows = models::layer_table(model).rows;
+           std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.spec.mixer.recurrent(); }))
+    add("schedule",
+        "the schedule cuts sequences in pieces, and nobody is known to hand the states of recurrent layers from piece "
+        "to "
+        "piece; choose another one");
   else if (p.context > 1)
     add("parallelism.context",
         fmt::format("'context' {} cuts sequences that the schedule cuts in {} pieces; set 'context' to 1, or choose "

@@ -27,20 +27,22 @@ std::string model_text(const models::Transformer& model) {
   if (active < all) text += fmt::format(", {:.2f} B active", active / 1e9);
   text += fmt::format("\n\nA layer of one sequence of {} tokens, attention counted as the whole square:\n\n",
                       model.sequence);
-  text += fmt::format("{:<8} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "layers", "count", "entries a", "forward",
-                      "input", "weight", "kept F to B", "kept B to W");
-  text += fmt::format("{:<8} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "", "", "token meets", "TFLOP",
-                      "gradient", "gradient", "MB", "MB");
   const auto table = models::layer_table(model);
+  std::size_t width = 8;
+  for (const auto& row : table.rows) width = std::max(width, label(row.spec).size());
+  text += fmt::format("{:<{}} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "layers", width, "count", "entries a",
+                      "forward", "input", "weight", "kept F to B", "kept B to W");
+  text += fmt::format("{:<{}} {:>5} {:>12} {:>8} {:>8} {:>8} {:>11} {:>11}\n", "", width, "", "token meets", "TFLOP",
+                      "gradient", "gradient", "MB", "MB");
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const auto forms = models::layer_forms(model, row, model.sequence);
     const auto kept = [](const std::optional<Bytes>& bytes) {
       return bytes ? fmt::format("{:.1f}", double(bytes->count()) / 1e6) : std::string("-");
     };
-    text +=
-        fmt::format("{:<8} {:>5} {:>12.0f} {:>8.3f} {:>8.3f} {:>8.3f} {:>11} {:>11}\n", label(table.rows[row].spec),
-                    table.rows[row].count, forms.met, forms.forward.value() / 1e12, forms.input_gradient.value() / 1e12,
-                    forms.weight_gradient.value() / 1e12, kept(forms.activation), kept(forms.weight_hold));
+    text += fmt::format("{:<{}} {:>5} {:>12.0f} {:>8.3f} {:>8.3f} {:>8.3f} {:>11} {:>11}\n",
+                        label(table.rows[row].spec), width, table.rows[row].count, forms.met,
+                        forms.forward.value() / 1e12, forms.input_gradient.value() / 1e12,
+                        forms.weight_gradient.value() / 1e12, kept(forms.activation), kept(forms.weight_hold));
   }
   if (!model.is_moe()) return text;
   text += fmt::format(

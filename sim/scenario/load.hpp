@@ -47,6 +47,8 @@ Part resolve(Context& context, const Node& node, const std::string& folder, cons
 std::vector<std::string> names_in(const Context& context, const std::string& folder);
 
 std::optional<models::Transformer> load_model(Context& context, const Node& node);
+// Layers that are listed, into a model that says all else.
+void load_layers(Diagnostics& problems, const Node& list, models::Transformer& model);
 
 struct GpuChoice {
   cluster::Gpu gpu;

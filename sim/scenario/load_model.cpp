@@ -31,7 +31,8 @@ void check_heads(MapReader& map, const models::Transformer& model) {
 void check_experts(MapReader& map, const models::Transformer& model) {
   auto& problems = map.problems();
   const bool moe = model.family == models::Family::moe;
-  for (const char* key : {"experts", "experts_per_token", "expert_ffn", "shared_experts", "shared_ffn", "dense_layers"})
+  for (const char* key :
+       {"experts", "experts_per_token", "expert_ffn", "shared_experts", "shared_ffn", "dense_layers", "expert_latent"})
     if (!moe && map.given(key))
       problems.error(map.at(key),
                      fmt::format("'{}' is a key of family moe; leave it out, or set 'family' to moe", key));
@@ -43,11 +44,15 @@ void check_experts(MapReader& map, const models::Transformer& model) {
     problems.error(map.at("experts_per_token"),
                    fmt::format("'experts_per_token' {} is more than there are 'experts', {}; at most {}",
                                model.experts_per_token, model.experts, model.experts));
-  if (model.dense_layers >= model.layers)
+  const Node* layers = map.given("layers") ? map.find("layers") : nullptr;
+  const bool listed = layers && layers->kind == Node::Kind::sequence;
+  if (listed && map.given("dense_layers"))
+    problems.error(map.at("dense_layers"), "the list 'layers' says which are dense: {repeat: N, ffn: dense}");
+  if (!listed && model.dense_layers >= model.layers)
     problems.error(map.at("dense_layers"),
                    fmt::format("'dense_layers' {} leave none of {} layers to the experts; at most {}",
                                model.dense_layers, model.layers, model.layers - 1));
-  if (map.given("ffn") && map.given("expert_ffn") && model.dense_layers == 0)
+  if (map.given("ffn") && map.given("expert_ffn") && model.dense_layers == 0 && !listed)
     problems.warn(map.at("ffn"), "'ffn' changes nothing: no layer is dense ('dense_layers' is 0)");
   if (map.given("shared_experts") && map.given("shared_ffn"))
     problems.warn(map.at("shared_experts"), "'shared_experts' changes nothing where 'shared_ffn' is given");
@@ -72,6 +77,21 @@ void check_latent(MapReader& map, const models::Transformer& model) {
                                                     key));
 }
 
+// Windows and the like are of layers with rotary positions, as frameworks have them.
+void check_mixer(MapReader& map, const models::Transformer& model) {
+  auto& problems = map.problems();
+  const auto& mixer = model.mixing;
+  const bool rotary = model.family == models::Family::llama || model.family == models::Family::moe;
+  if (!rotary && map.given("mixer"))
+    problems.error(map.at("mixer"), "'mixer' is a key of families llama and moe; leave it out");
+  if ((mixer.window > 0) + (mixer.chunk > 0) + (mixer.sparse > 0) > 1)
+    problems.error(map.at("mixer"), "'window', 'chunk' and 'sparse' each say which keys a query sees; give one");
+  if (mixer.sparse > 0 && mixer.index_heads * mixer.index_dim == 0)
+    problems.error(map.at("mixer"), "'sparse' needs an indexer: give 'index_heads' and 'index_dim'");
+  if (model.mla && (mixer.value_columns > 0 || mixer.qk_norm))
+    problems.error(map.at("mixer"), "'value_dim' and 'qk_norm' have no meaning beside 'mla'; leave them out");
+}
+
 }  // namespace
 
 std::optional<models::Transformer> load_model(Context& context, const Node& node) {
@@ -86,7 +106,12 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   for (const char* key : kAbout) map.find(key);
   model.source = map.text("source", "");
   if (map.given("mla")) model.mla.emplace();
-  map.fill(models::model_fields(), &model);
+  const Node* listed = map.given("layers") ? map.find("layers") : nullptr;
+  if (listed && listed->kind != Node::Kind::sequence) listed = nullptr;
+  if (listed)
+    map.fill(models::model_fields(), &model, {"layers"}), model.layers = 1;
+  else
+    map.fill(models::model_fields(), &model);
   const bool mlp = model.family == models::Family::mlp;
   if (mlp)
     check_mlp(map, model);
@@ -94,10 +119,12 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
     map.require("heads", "a whole number from 1 to 1000000");
   check_experts(map, model);
   check_latent(map, model);
+  check_mixer(map, model);
   check_ends(map, model);
   map.finish();
   if (problems.count() != before) return std::nullopt;
   if (!mlp) check_heads(map, model);
+  if (listed) load_layers(problems, *listed, model);
   if (problems.count() != before) return std::nullopt;
   return model;
 }

@@ -104,6 +104,9 @@ class MapReader {
   // missing keys take their defaults. `except`: keys and mappings that the caller reads.
   void fill(const fields::Description& description, void* object, std::initializer_list<std::string_view> except = {});
 
+  // Reads those keys that are given; the other members stay as they are.
+  void fill_given(const fields::Description& description, void* object);
+
   // From here on numbers may be written {value: X, source: "...", assumed: true}; `prefix` is prepended to their keys.
   void cite(Citations& citations, std::string prefix) { citations_ = &citations, prefix_ = std::move(prefix); }
 

@@ -166,6 +166,11 @@ void MapReader::fill(const fields::Description& description, void* object, Excep
   fill(description, object, "", except);
 }
 
+void MapReader::fill_given(const fields::Description& description, void* object) {
+  for (const auto& field : description.fields)
+    if (field.key_of_files && given(field.key)) fill_field(field, object, field.key);
+}
+
 void MapReader::fill(const fields::Description& description, void* object, const std::string& prefix, Except except) {
   std::vector<std::string> groups;
   const auto left_out = [&](std::string_view key) {

@@ -116,6 +116,15 @@ const std::vector<Question>& questions() {
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 8}", "model={use: llama3-8b, layers: 2}",
         "data_parallel={kind: parameter-server, servers: 2, delay: 1}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8",
+        "model={use: llama3-8b, layers: 2, mixer: {window: 512, value_dim: 64, gate: true, sinks: true, qk_norm: "
+        "true}}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "model={use: llama3-8b, layers: 2, mixer: {chunk: 512}}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "model={use: llama3-8b, layers: 2, mixer: {sparse: 512, index_heads: 8, index_dim: 64}}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2, expert_latent: 1024}"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};

@@ -24,9 +24,9 @@ struct Published {
 // (Nemotron-3 8B has 8.5 with both embedding matrices of 1.05). Mixtures of experts: counts of the released weights
 // (`safetensors` of huggingface.co/api/models), exact. Not modelled, and subtracted: DeepSeek-V3's bias of each router
 // output (its files hold 684 489 845 504: 671 026 419 200 and a multi-token prediction module with copies of both
-// ends), Qwen3's norms of queries and keys, GPT-OSS's biases of attention, router and experts and its sinks. Grok-1:
-// README.md, rounded down; its code gives 315.7.
-constexpr double kBiasesOfAttention = (64 + 2 * 8) * 64 + 2880 + 64;  // q, k, v; out; sinks
+// ends), the norms of queries and keys of Qwen3's mixtures, GPT-OSS's biases of attention, router and experts. Grok-1:
+// README.md, rounded down; its code gives 315.7. Of the rest, what the card says, within its last digit.
+constexpr double kBiasesOfAttention = (64 + 2 * 8) * 64 + 2880;  // q, k, v; out
 constexpr double kBiases20b = kBiasesOfAttention + 32 * (1 + 3 * 2880),
                  kBiases120b = kBiasesOfAttention + 128 * (1 + 3 * 2880);
 const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'616., 0}},
@@ -59,20 +59,52 @@ const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'61
                                                      {"qwen3-235b-a22b", {235'093'634'560. - 94 * 256, 0}},
                                                      {"gpt-oss-20b", {20'914'757'184. - 24 * kBiases20b, 0}},
                                                      {"gpt-oss-120b", {116'829'156'672. - 36 * kBiases120b, 0}},
-                                                     {"grok-1", {314e9, .006}}};
+                                                     {"grok-1", {314e9, .006}},
+                                                     {"qwen3-0.6b", {.596e9, .002}},
+                                                     {"qwen3-32b", {32.76e9, .001}},
+                                                     {"qwen3-coder-480b-a35b", {480.2e9, .001}},
+                                                     {"qwen3.5-35b-a3b", {35e9, .015}},
+                                                     {"qwen3.5-122b-a10b", {122e9, .005}},
+                                                     {"qwen3.5-397b-a17b", {397e9, .005}},
+                                                     {"nemotron-3-nano-30b-a3b", {31.6e9, .002}},
+                                                     {"nemotron-3-super-120b-a12b", {120.6e9, .001}},
+                                                     {"nemotron-3-ultra-550b-a55b", {550e9, .005}},
+                                                     {"llama4-maverick", {400e9, .005}},
+                                                     {"glm-5", {744e9, .001}},
+                                                     {"deepseek-v3.2", {671.9e9, .001}},
+                                                     {"kimi-k2", {1026.4e9, .001}},
+                                                     {"minimax-m2.5", {229e9, .005}}};
 
 // Published active parameters per token, with half of the last digit or the comment's tolerance. Mixtral: 2401.04088,
 // section 2, and mistral.ai/news/mixtral-8x22b. DeepSeek: abstracts of 2405.04434 and 2412.19437; the latter excludes
 // the looked-up embedding (README_WEIGHTS.md: 36.6), as does OpenAI (model card, table 1), unlike the others. Qwen3's
-// names and abstract (2505.09388) truncate digits. Grok-1: xAI says 25 % of the weights (78), others 86.
+// names and abstract (2505.09388) truncate digits, as the names of Qwen3.5 and Nemotron 3 do. Grok-1: xAI says 25 % of
+// the weights (78), others 86.
 struct Active {
   double billions, tolerance;
   bool embedding = true;
 };
-const std::map<std::string, Active> kActive = {
-    {"mixtral-8x7b", {12.9, .05}},        {"mixtral-8x22b", {39, .5}},           {"deepseek-v2", {21, .5}},
-    {"deepseek-v3", {36.6, .05, false}},  {"qwen3-30b-a3b", {3.3, .06}},         {"qwen3-235b-a22b", {22, .5}},
-    {"gpt-oss-20b", {3.61, .005, false}}, {"gpt-oss-120b", {5.13, .005, false}}, {"grok-1", {86, 2.5}}};
+const std::map<std::string, Active> kActive = {{"mixtral-8x7b", {12.9, .05}},
+                                               {"mixtral-8x22b", {39, .5}},
+                                               {"deepseek-v2", {21, .5}},
+                                               {"deepseek-v3", {36.6, .05, false}},
+                                               {"qwen3-30b-a3b", {3.3, .06}},
+                                               {"qwen3-235b-a22b", {22, .5}},
+                                               {"gpt-oss-20b", {3.61, .005, false}},
+                                               {"gpt-oss-120b", {5.13, .005, false}},
+                                               {"grok-1", {86, 2.5}},
+                                               {"qwen3-coder-480b-a35b", {35, .5}},
+                                               {"qwen3.5-35b-a3b", {3, .5}},
+                                               {"qwen3.5-122b-a10b", {10, .5}},
+                                               {"qwen3.5-397b-a17b", {17, .5}},
+                                               {"nemotron-3-nano-30b-a3b", {3.6, .05}},
+                                               {"nemotron-3-super-120b-a12b", {12.7, .1}},
+                                               {"nemotron-3-ultra-550b-a55b", {55, 1.2}},
+                                               {"llama4-maverick", {17, .5}},
+                                               {"glm-5", {40, 1, false}},
+                                               {"deepseek-v3.2", {37, .5, false}},
+                                               {"kimi-k2", {32, .5, false}},
+                                               {"minimax-m2.5", {10, .5, false}}};
 
 // "llama3-8b" -> 8e9
 double named_size(const std::string& name) {

@@ -1,0 +1,124 @@
+// `model.layers` as a list: runs of equal layers, which may hold lists themselves.
+#include <fmt/format.h>
+
+#include "models/fields.hpp"
+#include "scenario/load.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+using models::FeedForward;
+using models::LayerSpec;
+using models::Mixer;
+using Runs = std::vector<models::LayerTable::Row>;
+
+constexpr std::int64_t kMostLayers = 100'000;
+constexpr int kDeepest = 8;
+
+class LayerList {
+ public:
+  LayerList(Diagnostics& problems, const models::Transformer& model) : problems_(problems), model_(model) {
+    const auto table = models::layer_table(model);
+    usual_ = table.rows.empty() ? LayerSpec{} : table.last();
+  }
+
+  Runs read(const Node& list, int depth = 0) {
+    Runs runs;
+    if (depth > kDeepest) problems_.error(list.where(), "'layers' are lists in lists in lists; write them flat");
+    if (depth > kDeepest) return runs;
+    if (list.kind != Node::Kind::sequence || list.items.empty())
+      problems_.error(list.where(), "'layers' is a number or a list of runs; found " + describe(list));
+    for (const Node* item : list.items) append(runs, run(*item, depth));
+    return runs;
+  }
+
+ private:
+  Runs run(const Node& item, int depth) {
+    if (item.kind != Node::Kind::map) {
+      problems_.error(item.where(), "a run of 'layers' is a mapping {repeat, mixer, ffn} or {repeat, layers}; found " +
+                                        describe(item));
+      return {};
+    }
+    MapReader map(problems_, item, "layers");
+    const auto repeat = map.integer("repeat", {1, kMostLayers}, 1);
+    Runs once;
+    if (const Node* inner = map.find("layers")) {
+      once = read(*inner, depth + 1);
+    } else {
+      LayerSpec layer = usual_;
+      if (const Node* node = map.find("mixer")) mixer(*node, layer.mixer);
+      if (const Node* node = map.find("ffn")) feed_forward(*node, layer.ffn);
+      once.push_back({layer, 1});
+    }
+    map.finish();
+    Runs runs;
+    for (std::int64_t i = 0; i < repeat && total_ <= kMostLayers; ++i) {
+      for (const auto& row : once) total_ += row.count;
+      append(runs, once);
+    }
+    return runs;
+  }
+  static void append(Runs& runs, const Runs& more) {
+    for (const auto& row : more)
+      if (!runs.empty() && runs.back().spec == row.spec)
+        runs.back().count += row.count;
+      else
+        runs.push_back(row);
+  }
+
+  void mixer(const Node& node, Mixer& mixer) {
+    const auto usual = mixer;
+    if (node.kind == Node::Kind::map) {
+      MapReader map(problems_, node, "mixer");
+      map.fill_given(models::layer_mixer(), &mixer);
+      map.finish();
+    } else if (const auto kind = read_value(problems_, node, "'mixer'", models::layer_mixer().at("kind").form)) {
+      models::layer_mixer().at("kind").set(&mixer, *kind);
+    }
+    if (mixer.kind == models::MixerKind::none) mixer = {.kind = mixer.kind};
+    if (mixer.recurrent()) mixer.mla.reset(), mixer.gate = mixer.sinks = mixer.qk_norm = false;
+    if (mixer.recurrent() && !(usual == mixer) && mixer.chunk + mixer.window + mixer.sparse > 0)
+      problems_.error(node.where(), "a mixer with a state sees all earlier tokens; leave window, chunk and sparse out");
+    if (mixer.sparse > 0 && mixer.index_heads * mixer.index_dim == 0)
+      problems_.error(node.where(), "'sparse' needs an indexer: give 'index_heads' and 'index_dim'");
+  }
+  void feed_forward(const Node& node, FeedForward& ffn) {
+    enum class Kind { dense, experts, none };
+    static const std::vector<std::string> names{"dense", "experts", "none"};
+    auto kind = ffn.has_experts() ? Kind::experts : Kind::dense;
+    const auto of_model = [&] { kind == Kind::dense ? dense(ffn) : kind == Kind::none ? void(ffn = {}) : void(); };
+    if (node.kind != Node::Kind::map) {
+      if (const auto at = read_choice(problems_, node, "'ffn'", names, {})) kind = Kind(*at);
+      of_model();
+    } else {
+      MapReader map(problems_, node, "ffn");
+      kind = map.choice<Kind>("kind", {{"dense", Kind::dense}, {"experts", Kind::experts}, {"none", Kind::none}}, {},
+                              kind);
+      of_model();
+      map.fill_given(models::layer_feed_forward(), &ffn);
+      map.finish();
+    }
+    if (kind == Kind::experts && !ffn.has_experts())
+      problems_.error(node.where(), "experts are of family moe; set 'family' to moe and give 'experts'");
+  }
+  void dense(FeedForward& ffn) const { ffn = {.kind = model_.ffn_kind, .width = model_.ffn}; }
+
+  Diagnostics& problems_;
+  const models::Transformer& model_;
+  LayerSpec usual_;
+  std::int64_t total_ = 0;
+};
+
+}  // namespace
+
+void load_layers(Diagnostics& problems, const Node& list, models::Transformer& model) {
+  auto runs = LayerList(problems, model).read(list);
+  std::int64_t all = 0;
+  for (const auto& row : runs) all += row.count;
+  if (all > kMostLayers)
+    problems.error(list.where(), fmt::format("'layers' are more than {}; at most as many", kMostLayers));
+  model.layers = std::max<std::int64_t>(all, 1);
+  model.listed = std::move(runs);
+}
+
+}  // namespace rehearsal::scenario
