@@ -11,7 +11,6 @@
 #include "lower/step_emitter.hpp"
 #include "lower/step_end.hpp"
 #include "lower/tiers.hpp"
-#include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -99,7 +98,7 @@ class FrameworkEmitter : public StepEmitter {
       if (const auto* on_host = std::get_if<graph::HostStep>(&task.work))
         before = Tiers(draft_).update(on_host->parameters, on_host->traffic, here, before.front());
       else
-        before.assign(1, draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint}, before, uses));
+        before.assign(1, draft_.program.add({task.intern(draft_.works), task.lane, here, endpoint}, before, uses));
     }
   }
 
@@ -141,7 +140,7 @@ class FrameworkEmitter : public StepEmitter {
       std::vector<graph::BufferUse> uses;
       if (task.pass == Pass::optimizer) copy_gradients(uses);
       at.pass = task.pass;
-      draft_.program.add({draft_.works.intern(task.work), task.lane, at}, std::vector{pulled}, uses);
+      draft_.program.add({task.intern(draft_.works), task.lane, at}, std::vector{pulled}, uses);
     }
   }
   void add_to_buckets(const StageParts::Use& use) {
@@ -202,18 +201,26 @@ class FrameworkEmitter : public StepEmitter {
       draft_.program.resident(
           {bytes(parameters_ * job.framework.flat_gradient_bytes), graph::MemoryCategory::gradients});
     keep(&plan::StateBytes::optimizer, graph::MemoryCategory::optimizer);
-    if (job.training.optimizer == models::OptimizerKind::adalomo) factored_moments();
+    if (job.training.optimizer->also_keeps) also_kept();
     if (job.framework.workspace > Bytes{})
       draft_.program.resident({job.framework.workspace, graph::MemoryCategory::workspace});
   }
 
-  // Factored moments are held whole on every replica (adalomo.py, __init__).
-  void factored_moments() {
+  // States that are not so many for each parameter, but follow from the tensors.
+  void also_kept() {
+    const auto& optimizer = *pipe_.plan->job.training.optimizer;
+    const bool shards = optimizer.shards_also && pipe_.plan->zero() > 0;
     std::vector<Bytes> tensors;
     Bytes all{};
     for (const auto stage : stages_)
       for (const auto& use : pipe_.parts.stages[stage].uses) {
-        tensors.push_back(bytes(models::factored_moment(pipe_.parts.parts[use.part].model->segments)));
+        double kept = 0;
+        for (const auto& segment : pipe_.parts.parts[use.part].model->segments) {
+          const bool experts = replicas_of(segment.tensors) == Axis::expert_data;
+          const auto replicas = double(experts ? pipe_.plan->expert_replicas() : pipe_.plan->replicas());
+          kept += optimizer.also_keeps(segment.tensors) / (shards ? replicas : 1);
+        }
+        tensors.push_back(bytes(kept));
         all += tensors.back();
       }
     draft_.program.resident({all, graph::MemoryCategory::optimizer, draft_.program.tensors(std::move(tensors))});

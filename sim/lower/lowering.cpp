@@ -165,7 +165,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
     for (std::uint32_t c = 0; c < chunks_; c++) stages.push_back(schedule::stage_of(schedule.placement, problem, r, c));
     std::sort(stages.begin(), stages.end());
     for (const auto& task : step_end(*plan_, stages, overlapped || !replicated))
-      end.ranks[r].emplace_back(builder_.intern(task.work), task.joins == EndTask::Joins::embedding);
+      end.ranks[r].emplace_back(task.intern(builder_), task.joins == EndTask::Joins::embedding);
   }
   return end;
 }

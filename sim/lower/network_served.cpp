@@ -21,6 +21,7 @@ class NetworkServer {
  public:
   NetworkServer(const plan::Plan& plan, const graph::Program& worker, std::uint32_t workers, graph::GraphBuilder& works)
       : plan_(plan),
+        optimizer_(*plan.job.training.optimizer),
         updates_(plan.job.data_parallel.update == plan::DataParallel::Update::server),
         works_(works),
         program_("parameter server") {
@@ -40,7 +41,7 @@ class NetworkServer {
  private:
   struct Part {
     std::int64_t elements = 0;
-    Axis replicas = Axis::data;
+    models::OwnShard own;
     BufferId sum;
     std::optional<BufferId> parameters, states;
   };
@@ -48,15 +49,16 @@ class NetworkServer {
   void hold(const graph::Segment& of_worker) {
     const auto servers = plan_.job.data_parallel.servers;
     Part part;
-    part.elements = of_worker.elements / servers, part.replicas = of_worker.replicas();
+    part.elements = of_worker.elements / servers;
+    part.own = {of_worker.tensors, part.elements, of_worker.precision, of_worker.replicas()};
     if (updates_) {
       part.parameters = program_.resident({sized(part.elements, of_worker.precision), MemoryCategory::parameters});
-      if (const auto states = states_of_step(plan_); states > 0)
-        part.states = program_.resident({sized(states * part.elements, Precision::fp32), MemoryCategory::optimizer});
+      if (const auto states = models::kept_elements(optimizer_, part.own); states > 0)
+        part.states = program_.resident({sized(states, Precision::fp32), MemoryCategory::optimizer});
       auto segment = of_worker;
       segment.parameters = *part.parameters, segment.shards = servers, segment.sharded_parameters = servers > 1;
-      if (keeps_master(plan_)) segment.master = part.states;
-      if (plan_.job.training.optimizer == models::OptimizerKind::adamw) segment.moments = part.states;
+      if (models::keeps_master(optimizer_, segment.precision)) segment.master = part.states;
+      if (optimizer_.moments > 0) segment.moments = part.states;
       program_.segment(std::move(segment));
     }
     part.sum = program_.resident({sized(part.elements, Precision::fp32), MemoryCategory::gradients});
@@ -87,7 +89,7 @@ class NetworkServer {
     if (updates_) {
       std::vector<BufferUse> uses{{part.sum, Access::write}, {*part.parameters, Access::write}};
       if (part.states) uses.emplace_back(*part.states, Access::write);
-      compute(step_kernel(plan_, part.elements, part.replicas), Pass::optimizer, uses);
+      for (const auto& kernel : optimizer_.kernels(part.own)) compute(kernel, Pass::optimizer, uses);
     }
     const BufferId back = updates_ ? *part.parameters : part.sum;
     const std::vector<BufferUse> read{{back, Access::read}};
@@ -106,6 +108,7 @@ class NetworkServer {
   }
 
   const plan::Plan& plan_;
+  const models::Optimizer& optimizer_;
   bool updates_;
   graph::GraphBuilder& works_;
   graph::ProgramBuilder program_;

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "lower/network_served.hpp"
-#include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 
@@ -63,20 +62,6 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
   return position;
 }
 
-bool keeps_master(const plan::Plan& plan) {
-  return plan.network().precision != Precision::fp32 && !plan.job.training.updates_at_once();
-}
-std::int64_t states_of_step(const plan::Plan& plan) {
-  return (plan.job.training.optimizer == models::OptimizerKind::adamw ? 2 : 0) + (keeps_master(plan) ? 1 : 0);
-}
-Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas) {
-  const bool adamw = plan.job.training.optimizer == models::OptimizerKind::adamw;
-  Kernel kernel{.kind = adamw ? KernelKind::adamw : KernelKind::sgd, .dims = {elements}};
-  kernel.dims[4] = numbered(replicas);
-  kernel.precision = plan.network().precision;
-  return kernel;
-}
-
 NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
@@ -89,11 +74,6 @@ NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
 NetworkState::~NetworkState() = default;
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network().precision; }
-
-bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.updates_at_once(); }
-bool NetworkState::adalomo() const {
-  return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adalomo;
-}
 
 void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft_.pipe.plan;
@@ -165,15 +145,13 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     };
     held.parameters =
         keep(sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters, offload.parameters);
-    if (!lomo())
+    if (!in_backward())
       held.gradients = keep(floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients, offload.gradients);
     const bool elsewhere = served_ && plan.job.data_parallel.update == plan::DataParallel::Update::server;
-    const bool master = keeps_master(plan) && !elsewhere && !updates_.active();
-    const std::int64_t states = elsewhere || updates_.active() ? 0 : states_of_step(plan);
+    const bool away = elsewhere || updates_.active();
+    const std::int64_t states = away ? 0 : models::kept_elements(optimizer(), held.own(precision()));
     if (updates_.active()) updates_.hold(held);
-    if (adalomo())
-      held.states = program.resident({bytes(models::factored_moment({segment})), MemoryCategory::optimizer});
-    if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
+    if (states > 0) held.states = program.resident({floats(states), MemoryCategory::optimizer});
 
     const bool late = updates() == schedule::Updates::late;
     for (std::int64_t v = 0; v < (late ? 1 : served_ ? 0 : plan.job.data_parallel.delay); ++v)
@@ -181,8 +159,8 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     graph::Segment described{held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, {}, held.copy,
                              segment.tensors, precision(),   {}};
     if (late) described.previous = held.older.front();
-    described.master = master ? held.states : held.master;
-    if (plan.job.training.optimizer == models::OptimizerKind::adamw) described.moments = held.states;
+    described.master = models::keeps_master(optimizer(), precision()) && !away ? held.states : held.master;
+    if (optimizer().moments > 0) described.moments = held.states;
     for (auto& tensor : described.tensors) tensor.layer = layer;
     held.described = program.segment(std::move(described));
     at_[position].push_back(held_.size());
@@ -261,12 +239,11 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   const auto clip = !norm_ ? Clip::none : at.pass == Pass::norm_backward ? Clip::add : Clip::scale;
   at.pass = Pass::gradient_reduce;
   sum_over_tensor(held, gradient, at);
-  if (lomo()) {
+  if (in_backward()) {
     if (draft_.replicated(held.replicas))
       sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1),
                             held.replicas);
     at.pass = Pass::optimizer;
-    if (adalomo()) return update_matrices(held, gradient, at);
     update(held, gradient, false, at, gradient, clip);
     return;
   }
@@ -311,38 +288,21 @@ BufferPool::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) 
   return slot;
 }
 
-// Matrix by matrix, in the order of the segment; their moments are stored one after the other.
-void NetworkState::update_matrices(const ShardState& held, BufferId gradient, const Coordinates& at) {
-  std::vector<models::MatrixPlace> all;
-  for (const auto& tensor : held.segment->tensors)
-    for (const auto& matrix : models::matrices_of(tensor)) all.push_back(matrix);
-  std::int64_t moments = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool last = i + 1 == all.size();
-    Kernel kernel{.kind = KernelKind::adalomo, .dims = {all[i].rows, all[i].columns, last}};
-    kernel.offsets = {all[i].offset, all[i].offset, moments};
-    moments += all[i].moments();
-    std::vector<BufferUse> uses{
-        {gradient, Access::write}, {held.parameters, Access::write}, {*held.states, Access::write}};
-    if (last) uses.emplace_back(gradient, Access::free);
-    sequencer_.kernel(kernel, at, uses);
-  }
-}
-
 void NetworkState::update(const ShardState& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
                           std::optional<BufferId> free, Clip clip) {
+  auto own = held.own(precision());
   // With ZeRO-3 a rank holds only its shard; else all parameters, of which a sharded update touches a part.
-  const bool part_of_parameters = held.shards > 1 && zero_ < 3;
-  const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
+  if (held.shards > 1 && zero_ < 3) own.parameters = Flat::part;
+  if (part_of_gradient) own.gradient = Flat::part;
+  own.clip = clip;
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
   if (held.states) uses.emplace_back(*held.states, Access::write);
   if (clip != Clip::none) uses.emplace_back(*norm_, Access::write);
-  if (free) uses.emplace_back(*free, Access::free);
-  auto kernel = step_kernel(*draft_.pipe.plan, held.shard(), held.replicas);
-  kernel.dims[1] = flat(part_of_gradient), kernel.dims[2] = flat(part_of_parameters);
-  if (lomo() && precision() != Precision::fp32) kernel.dims[3] = static_cast<std::int64_t>(Master::none);
-  kernel.dims[5] = static_cast<std::int64_t>(clip);
-  sequencer_.kernel(kernel, at, uses);
+  const auto kernels = optimizer().kernels(own);
+  for (const auto& kernel : kernels) {
+    if (free && &kernel == &kernels.back()) uses.emplace_back(*free, Access::free);
+    sequencer_.kernel(kernel, at, uses);
+  }
 }
 
 void NetworkState::clear_double(BufferId buffer, Pass pass) {
@@ -357,7 +317,7 @@ void NetworkState::finish_norms() { clear_double(loss(), Pass::norm_backward); }
 // and 3 have reduced already; 3 needs no gather, because every pass gathers anew.
 void NetworkState::finish_step() {
   if (norm_) clear_double(*norm_, Pass::optimizer);
-  if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
+  if (in_backward() || updates() == schedule::Updates::every_backward) return;  // done
   if (served_) return finish_served();
   const auto& plan = *draft_.pipe.plan;
   const Coordinates at{Pass::gradient_reduce, 0, graph::kNoLayer, graph::kNoMicrobatch};

@@ -15,11 +15,6 @@ namespace rehearsal::lower {
 
 class ServedSegments;
 
-// An optimizer step on `elements` of a segment, and the fp32 values it keeps per element: moments, a master copy.
-Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas);
-std::int64_t states_of_step(const plan::Plan& plan);
-bool keeps_master(const plan::Plan& plan);
-
 class NetworkState {
  public:
   NetworkState(ProgramDraft& draft, Sequencer& sequencer);
@@ -35,12 +30,12 @@ class NetworkState {
   BufferId loss() const { return *loss_; }
 
   int zero() const { return zero_; }
-  bool lomo() const;  // or AdaLOMO
-  bool adalomo() const;
+  const models::Optimizer& optimizer() const { return *draft_.pipe.plan->job.training.optimizer; }
+  bool in_backward() const { return optimizer().in_backward; }
   Precision precision() const;  // of parameters
-  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once (LOMO), or accumulated
+  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once, or accumulated
   // off the device.
-  bool transient_gradients() const { return zero_ >= 2 || lomo() || tiers_.offload().gradients != Tier::device; }
+  bool transient_gradients() const { return zero_ >= 2 || in_backward() || tiers_.offload().gradients != Tier::device; }
 
   bool parameters_away() const { return tiers_.offload().parameters != Tier::device; }
   NetworkTiers& tiers() { return tiers_; }
@@ -64,7 +59,6 @@ class NetworkState {
   void update(const ShardState& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {}, Clip clip = Clip::none);
   void clear_double(BufferId buffer, graph::Pass pass);
-  void update_matrices(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
   void sum_over_tensor(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
   void finish_served();
   void store(std::size_t index, BufferId gradient, const graph::Coordinates& at);

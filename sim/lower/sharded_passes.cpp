@@ -354,7 +354,7 @@ void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
     uses.insert(uses.end(), {{wide, Access::allocate}, {wide, Access::free}});
   }
   // Each rank has the norm of its shard: all-reduce them, tensor by tensor.
-  if (training.optimizer == models::OptimizerKind::adalomo && !batch.norms)
+  if (training.optimizer->needs_norm_of_each && !batch.norms)
     for (std::size_t i = 0; i < tensors.size(); ++i)
       reduced = draft_.data_collective(CollectiveKind::all_reduce, Bytes(4), at, std::vector{reduced});
   at.pass = Pass::optimizer;

@@ -54,7 +54,38 @@ void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector
   }
 }
 
+// What the optimizer runs on whole matrices.
+void on_matrices(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::vector<EndTask>& tasks) {
+  const auto& training = plan.job.training;
+  if (!training.optimizer->on_matrices) return;
+  models::StepOf step{
+      training, {}, plan.zero() > 0 ? plan.replicas() : 1, plan.zero() > 0 ? plan.expert_replicas() : 1};
+  for (const auto s : stages) {
+    const auto& stage = plan.stage(s);
+    if (stage.embedding) step.parts.push_back(&plan.network().embedding);
+    for (std::int64_t l = 0; l < stage.layers; ++l)
+      step.parts.push_back(&plan.network().layer(plan.job.model.kind(stage.first + l)));
+    if (stage.head) step.parts.push_back(&plan.network().head);
+  }
+  for (const auto& piece : training.optimizer->on_matrices(step)) {
+    EndTask task{{}, Lane::compute, Pass::optimizer, Joins::nothing, piece.count};
+    if (const auto* gemm = std::get_if<Gemm>(&piece.what)) task.work = *gemm;
+    if (const auto* kernel = std::get_if<MemoryBound>(&piece.what)) task.work = *kernel;
+    if (const auto* exchange = std::get_if<models::StepPiece::Exchange>(&piece.what)) {
+      task.work = graph::Collective{exchange->kind, exchange->size,
+                                    exchange->experts ? plan.expert_data_group : plan.data_group};
+      task.lane = Lane::data_comm, task.joins = exchange->experts ? Joins::expert_data : Joins::data;
+    }
+    tasks.push_back(std::move(task));
+  }
+}
+
 }  // namespace
+
+WorkId EndTask::intern(graph::GraphBuilder& works) const {
+  const WorkId one = works.intern(work);
+  return count == 1 ? one : works.intern(graph::Sequence{{{one, count}}});
+}
 
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced) {
   std::vector<EndTask> tasks;
@@ -87,6 +118,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * plan.job.framework.scaling_bytes)}, Lane::compute, Pass::optimizer});
   if (plan.job.training.skipped) return tasks;
+  on_matrices(plan, stages, tasks);
   if (on_host)
     tasks.push_back(
         {graph::HostStep{own, bytes(own * plan.job.framework.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
