@@ -18,12 +18,14 @@ namespace {
 using graph::Coordinates;
 using graph::Lane;
 using graph::Pass;
+using Policy = plan::StatePolicy;
 
 class FrameworkEmitter : public StepEmitter {
  public:
   explicit FrameworkEmitter(ProgramDraft& draft)
       : draft_(draft),
         pipe_(draft.pipe),
+        policy_(draft.pipe.plan ? plan::state_policy(*draft.pipe.plan) : Policy{}),
         emitter_(draft.pipe.parts, draft.pipe.detail, draft.works, draft.program, draft.ends) {}
 
   void begin(const std::vector<std::uint32_t>& stages,
@@ -31,16 +33,16 @@ class FrameworkEmitter : public StepEmitter {
     stages_ = stages;
     resident_states();
     if (is_served()) served_.emplace(draft_);
-    if (pipe_.plan && pipe_.plan->gathers_under_forward()) gathered_.emplace(draft_, stages);
-    if (pipe_.plan && pipe_.plan->passes_in_parts()) sharded_.emplace(draft_, emitter_, stages);
-    if (overlaps() && !reduced_in_passes()) begin_buckets(last_gradient);
+    if (policy_.gather == Policy::Gather::under_forward) gathered_.emplace(draft_, stages);
+    if (pipe_.plan && plan::passes_in_parts(*pipe_.plan)) sharded_.emplace(draft_, emitter_, stages);
+    if (overlaps()) begin_buckets(last_gradient);
   }
 
   // Emitted part by part if shards or checkpoints come and go, if the forward waits for parameters gathered under it,
   // or if gradients are reduced under the last backward: a bucket then travels while later parts compute.
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
     const bool gathers = gathered_ && gathered_->waits(at);
-    const bool reduces = last_gradient && overlaps() && !reduced_in_passes();
+    const bool reduces = last_gradient && overlaps();
     PassTasks::AroundParts around;
     if (gathers) emitter_.split(at.stage, at.microbatch);
     if (gathers) around.before = [&](std::size_t use, auto& waits) { gathered_->before(at, use, waits); };
@@ -77,14 +79,14 @@ class FrameworkEmitter : public StepEmitter {
                          graph::kNoMicrobatch};
     const LocalTask last(draft_.program.size() - 1);
     if (is_served()) return finish_served(at, last);
-    if (reduced_in_passes())
+    if (policy_.reduce == Policy::Reduce::per_part)
       reduced_ = sharded_->finish();
     else if (overlaps())
       for (const bool experts : {false, true})
         if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
 
     if (fused_.dense + fused_.experts > 0) copy_back();
-    const bool reduced = !draft_.replicated() || reduced_in_passes() || overlaps();
+    const bool reduced = !draft_.replicated() || policy_.reduce != Policy::Reduce::at_end;
     std::vector<LocalTask> before{reduced_.value_or(last)};
     for (const auto& task : step_end(plan, stages_, reduced)) {
       const auto endpoint = task.joins == EndTask::Joins::data          ? draft_.group_end(Axis::data)
@@ -104,10 +106,7 @@ class FrameworkEmitter : public StepEmitter {
 
  private:
   bool is_served() const { return pipe_.plan && pipe_.plan->job.data_parallel.served(); }
-  bool overlaps() const { return (draft_.replicated() || is_served()) && pipe_.plan->overlaps_gradients(); }
-  // ZeRO-2 and 3 reduce after each micro-batch; passes split into parts for another reason reduce at the end of the
-  // step.
-  bool reduced_in_passes() const { return sharded_ && sharded_->reduces(); }
+  bool overlaps() const { return policy_.reduce == Policy::Reduce::under_backward; }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
 
   void begin_buckets(const std::map<std::uint32_t, std::uint32_t>& last_gradient) {
@@ -135,7 +134,7 @@ class FrameworkEmitter : public StepEmitter {
     for (const bool experts : {false, true})
       if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
     const auto pulled = served_->pull(at);
-    if (pipe_.plan->job.data_parallel.update == plan::DataParallel::Update::server) return;
+    if (policy_.update == Policy::Update::server) return;
     for (const auto& task : step_end(*pipe_.plan, stages_, true)) {
       std::vector<graph::BufferUse> uses;
       if (task.pass == Pass::optimizer) copy_gradients(uses);
@@ -209,7 +208,7 @@ class FrameworkEmitter : public StepEmitter {
   // States that are not so many for each parameter, but follow from the tensors.
   void also_kept() {
     const auto& optimizer = *pipe_.plan->job.training.optimizer;
-    const bool shards = optimizer.shards_also && pipe_.plan->zero() > 0;
+    const bool shards = optimizer.shards_also && policy_.shards_optimizer;
     std::vector<Bytes> tensors;
     Bytes all{};
     for (const auto stage : stages_)
@@ -264,6 +263,7 @@ class FrameworkEmitter : public StepEmitter {
 
   ProgramDraft& draft_;
   const Pipeline& pipe_;
+  const Policy policy_;
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
   std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3, other tiers, sharded or offloaded checkpoints

@@ -21,7 +21,11 @@ constexpr std::size_t kSegmentsHeld = 3;
 }  // namespace
 
 HostUpdates::HostUpdates(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers)
-    : draft_(draft), sequencer_(sequencer), tiers_(tiers), offload_(tiers.offload()) {}
+    : draft_(draft),
+      sequencer_(sequencer),
+      tiers_(tiers),
+      offload_(tiers.offload()),
+      policy_(plan::state_policy(*draft.pipe.plan)) {}
 
 Precision HostUpdates::stored() const { return draft_.pipe.plan->network().precision; }
 bool HostUpdates::has_master() const { return offload_.parameters == Tier::device || stored() != Precision::fp32; }
@@ -78,7 +82,7 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
   if (offload_.gradients == Tier::host) {
     ready = held.stored;
   } else {
-    const bool of_all = offload_.gradients == Tier::device && held.shards > 1 && draft_.pipe.plan->zero() == 1;
+    const bool of_all = offload_.gradients == Tier::device && held.shards > 1 && !policy_.shards_gradients;
     const auto& when = offload_.gradients == Tier::device ? complete : held.stored;
     gradient = read(gradients_, {offload_.gradients, *held.gradients}, floats(held.shard()), when,
                     of_all ? std::optional(held.replicas) : std::nullopt);
@@ -134,7 +138,7 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
 void HostUpdates::bring_back(ShardState& held, Step& step, std::vector<LocalTask> after) {
   if (offload_.parameters != Tier::device) return;
   after.push_back(step.done);
-  const bool whole = held.shards > 1 && draft_.pipe.plan->zero() < 3;
+  const bool whole = held.shards > 1 && policy_.gathers_updated();
   step.back =
       tiers_.copy(sized(held.shard(), stored()), {Tier::host, step.result}, {Tier::device, held.parameters},
                   at(held, Pass::optimizer), std::move(after), whole ? std::optional(held.replicas) : std::nullopt);
@@ -148,7 +152,6 @@ void HostUpdates::begin(std::span<ShardState> all) {
 
 void HostUpdates::finish(std::span<ShardState> all) {
   const auto complete = sequencer_.so_far();
-  const int zero = draft_.pipe.plan->zero();
   std::vector<Step> steps;
   for (ShardState& held : all) {
     steps.push_back(late() ? late_.at(held.described) : step(held, complete));
@@ -159,13 +162,13 @@ void HostUpdates::finish(std::span<ShardState> all) {
     if (!steps[i].left) continue;
     sequencer_.wait_for(*steps[i].left);
     const BufferUse gradient(*held.gradients, Access::write);
-    sequencer_.kernel({.kind = KernelKind::clear, .dims = {zero == 1 ? held.elements : held.shard()}},
+    sequencer_.kernel({.kind = KernelKind::clear, .dims = {policy_.shards_gradients ? held.shard() : held.elements}},
                       at(held, Pass::optimizer), std::span(&gradient, 1));
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ShardState& held = all[i];
     if (steps[i].back) sequencer_.wait_for(*steps[i].back);
-    if (held.shards > 1 && (zero == 1 || zero == 2)) {
+    if (held.shards > 1 && policy_.gathers_updated()) {
       const BufferUse parameters(held.parameters, Access::write);
       sequencer_.collective(CollectiveKind::all_gather, stored(), held.elements, at(held, Pass::parameter_gather),
                             std::span(&parameters, 1), held.replicas);

@@ -49,6 +49,7 @@ class HostUpdates {
   Sequencer& sequencer_;
   NetworkTiers& tiers_;
   const models::Offload& offload_;
+  const plan::StatePolicy policy_;
   BufferPool gradients_, moments_, masters_, results_;
   // By ShardState::described. Results of delayed updates wait until the passes that use the older parameters have
   // ended.

@@ -200,8 +200,8 @@ class NativeEmitter : public StepEmitter {
   };
   Whole gather(const std::vector<Operation>& steps, const Part& part, std::size_t position, const Coordinates& at) {
     Whole whole{std::vector<std::optional<BufferId>>(part.model->segments.size()), {}, {}};
-    const bool away = state_.parameters_away();
-    if (state_.zero() < 3 && !away) return whole;
+    const bool away = state_.policy().parameters != Tier::device;
+    if (state_.policy().gather != plan::StatePolicy::Gather::per_part) return whole;
     for (std::size_t s = 0; s < whole.buffers.size(); s++) {
       const bool needed = std::any_of(steps.begin(), steps.end(), [&](const Operation& step) {
         return std::any_of(step.step->operands.begin(), step.step->operands.end(), [&](const Operand& o) {

@@ -65,7 +65,7 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
 NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
-      zero_(draft.pipe.plan->zero()),
+      policy_(plan::state_policy(*draft.pipe.plan)),
       tiers_(draft),
       updates_(draft, sequencer, tiers_),
       leaving_(sequencer) {
@@ -97,8 +97,7 @@ void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
 }
 
 void NetworkState::open_rooms() {
-  const auto& offload = tiers_.offload();
-  if (!offload.states()) return;
+  if (!tiers_.offload().states()) return;
   if (updates_.active()) updates_.open(held_);
   std::int64_t largest = 0;
   std::size_t segments = 0;
@@ -108,12 +107,12 @@ void NetworkState::open_rooms() {
     room.open(draft_, slots, {.size = size, .category = category, .tier = tier});
   };
   const auto share = sized(largest, precision());
-  if (offload.parameters != Tier::device)
+  if (policy_.parameters != Tier::device)
     open(parameters_, segments * tiers_.slots(), share, MemoryCategory::communication, Tier::device);
-  if (offload.parameters == Tier::nvme)
+  if (policy_.parameters == Tier::nvme)
     open(parameters_staged_, segments * tiers_.slots(), share, MemoryCategory::parameters, Tier::host);
-  if (offload.gradients != Tier::device) open(sums_, 2, floats(largest), MemoryCategory::communication, Tier::device);
-  if (offload.gradients == Tier::nvme)
+  if (policy_.gradients != Tier::device) open(sums_, 2, floats(largest), MemoryCategory::communication, Tier::device);
+  if (policy_.gradients == Tier::nvme)
     open(gradients_staged_, 2, floats(largest), MemoryCategory::gradients, Tier::host);
 }
 
@@ -134,21 +133,21 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
     held.replicas = replicas_of(segment.tensors);
-    if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
+    if (policy_.shards_optimizer)
+      held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     const std::int64_t cut = served_ ? plan.job.data_parallel.servers : held.shards;
     held.elements = (segment.elements + cut - 1) / cut * cut;
     held.copy = segment.tied && head && plan.job.copies == 1;  // with two directions each rank has one, like replicas
     const std::int64_t shard = held.shard();
-    const auto& offload = tiers_.offload();
     const auto keep = [&](Bytes size, MemoryCategory category, Tier tier) {
       return program.resident({.size = size, .category = category, .tier = tier});
     };
-    held.parameters =
-        keep(sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters, offload.parameters);
+    held.parameters = keep(sized(policy_.shards_parameters ? shard : held.elements, precision()),
+                           MemoryCategory::parameters, policy_.parameters);
     if (!in_backward())
-      held.gradients = keep(floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients, offload.gradients);
-    const bool elsewhere = served_ && plan.job.data_parallel.update == plan::DataParallel::Update::server;
-    const bool away = elsewhere || updates_.active();
+      held.gradients =
+          keep(floats(policy_.shards_gradients ? shard : held.elements), MemoryCategory::gradients, policy_.gradients);
+    const bool away = policy_.update != plan::StatePolicy::Update::device && !in_backward();
     const std::int64_t states = away ? 0 : models::kept_elements(optimizer(), held.own(precision()));
     if (updates_.active()) updates_.hold(held);
     if (states > 0) held.states = program.resident({floats(states), MemoryCategory::optimizer});
@@ -156,8 +155,9 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     const bool late = updates() == schedule::Updates::late;
     for (std::int64_t v = 0; v < (late ? 1 : served_ ? 0 : plan.job.data_parallel.delay); ++v)
       held.older.push_back(program.resident({sized(held.elements, precision()), MemoryCategory::parameters}));
-    graph::Segment described{held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, {}, held.copy,
-                             segment.tensors, precision(),   {}};
+    graph::Segment described{
+        held.parameters, held.elements, held.shards, policy_.shards_parameters && held.shards > 1, {}, held.copy,
+        segment.tensors, precision(),   {}};
     if (late) described.previous = held.older.front();
     described.master = models::keeps_master(optimizer(), precision()) && !away ? held.states : held.master;
     if (optimizer().moments > 0) described.moments = held.states;
@@ -250,7 +250,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   if (held.shards > 1)
     sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, std::span(&whole, 1),
                           held.replicas);
-  if (tiers_.offload().gradients != Tier::device) return store(index, gradient, at);
+  if (policy_.gradients != Tier::device) return store(index, gradient, at);
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
@@ -260,7 +260,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
 // again. The gradient of one segment leaves while the next one is computed.
 void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates& at) {
   ShardState& held = held_[index];
-  const TierBuffer home{tiers_.offload().gradients, *held.gradients};
+  const TierBuffer home{policy_.gradients, *held.gradients};
   const Bytes size = floats(held.shard());
   if (held.stored.empty()) {
     leaving_.settle(1, at);
@@ -282,9 +282,9 @@ void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates
 BufferPool::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
   const ShardState& held = held_[index];
   auto& slot = parameters_.next();
-  const auto size = sized(zero_ == 3 ? held.shard() : held.elements, precision());
-  sequencer_.wait_for(tiers_.fetch(size, {tiers_.offload().parameters, held.parameters}, slot.buffer, at, {}, slot.used,
-                                   parameters_staged_));
+  const auto size = sized(policy_.shards_parameters ? held.shard() : held.elements, precision());
+  sequencer_.wait_for(
+      tiers_.fetch(size, {policy_.parameters, held.parameters}, slot.buffer, at, {}, slot.used, parameters_staged_));
   return slot;
 }
 
@@ -292,7 +292,7 @@ void NetworkState::update(const ShardState& held, BufferId gradient, bool part_o
                           std::optional<BufferId> free, Clip clip) {
   auto own = held.own(precision());
   // With ZeRO-3 a rank holds only its shard; else all parameters, of which a sharded update touches a part.
-  if (held.shards > 1 && zero_ < 3) own.parameters = Flat::part;
+  if (held.shards > 1 && !policy_.shards_parameters) own.parameters = Flat::part;
   if (part_of_gradient) own.gradient = Flat::part;
   own.clip = clip;
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
@@ -335,11 +335,12 @@ void NetworkState::finish_step() {
     const BufferUse gradient(*held.gradients, Access::write);
     if (!transient_gradients()) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
     if (held.tied && plan.shares_embedding() && !held.both_ends)
-      sequencer_.embedding_sum(zero_ >= 2 ? held.shard() : held.elements, with(Pass::embedding_reduce, held),
-                               std::span(&gradient, 1));
-    if (draft_.replicated(held.replicas) && zero_ < 2)
-      sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
-                            held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1), held.replicas);
+      sequencer_.embedding_sum(policy_.shards_gradients ? held.shard() : held.elements,
+                               with(Pass::embedding_reduce, held), std::span(&gradient, 1));
+    if (draft_.replicated(held.replicas) && !policy_.shards_gradients)
+      sequencer_.collective(policy_.sums_to_shards ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                            Precision::fp32, held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1),
+                            held.replicas);
   }
   leaving_.settle(0, at);
   if (updates_.active()) return updates_.finish(ordered);
@@ -349,14 +350,14 @@ void NetworkState::finish_step() {
                                         {held.older[iteration_ % held.older.size()], Access::write}};
       sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, with(Pass::optimizer, held), uses);
     }
-    const bool sharded = held.shards > 1;
-    update(held, *held.gradients, sharded && zero_ == 1, with(Pass::optimizer, held));
-    if (sharded && zero_ == 1) {  // the update cleared its own part; the others hold sums that went to their owners
+    const bool part = held.shards > 1 && !policy_.shards_gradients;
+    update(held, *held.gradients, part, with(Pass::optimizer, held));
+    if (part) {  // the update cleared its own part; the others hold sums that went to their owners
       const BufferUse gradient(*held.gradients, Access::write);
       sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, with(Pass::optimizer, held),
                         std::span(&gradient, 1));
     }
-    if (sharded && (zero_ == 1 || zero_ == 2)) {
+    if (held.shards > 1 && policy_.gathers_updated()) {
       const BufferUse parameters(held.parameters, Access::write);
       sequencer_.collective(CollectiveKind::all_gather, precision(), held.elements, with(Pass::parameter_gather, held),
                             std::span(&parameters, 1), held.replicas);
@@ -369,7 +370,7 @@ void NetworkState::finish_step() {
 void NetworkState::finish_served() {
   const auto& plan = *draft_.pipe.plan;
   const auto& data = plan.job.data_parallel;
-  const bool here = data.update == plan::DataParallel::Update::worker;
+  const bool here = policy_.update != plan::StatePolicy::Update::server;
   const auto delay = static_cast<std::uint32_t>(data.delay), last = plan.iterations() - 1;
   const Coordinates at{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
   for (const ShardState& held : held_) served_->push(held.elements, *held.gradients);

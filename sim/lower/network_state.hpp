@@ -29,15 +29,14 @@ class NetworkState {
   const ShardState& held(std::size_t index) const { return held_[index]; }
   BufferId loss() const { return *loss_; }
 
-  int zero() const { return zero_; }
+  const plan::StatePolicy& policy() const { return policy_; }
   const models::Optimizer& optimizer() const { return *draft_.pipe.plan->job.training.optimizer; }
-  bool in_backward() const { return optimizer().in_backward; }
+  bool in_backward() const { return policy_.update == plan::StatePolicy::Update::in_backward; }
   Precision precision() const;  // of parameters
   // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once, or accumulated
   // off the device.
-  bool transient_gradients() const { return zero_ >= 2 || in_backward() || tiers_.offload().gradients != Tier::device; }
+  bool transient_gradients() const { return policy_.reduce == plan::StatePolicy::Reduce::per_part || in_backward(); }
 
-  bool parameters_away() const { return tiers_.offload().parameters != Tier::device; }
   NetworkTiers& tiers() { return tiers_; }
   // Fetches the rank's parameters of a segment that are kept off the device; the next task of any kind waits for the
   // copy. The caller records the last task that uses the slot.
@@ -67,7 +66,7 @@ class NetworkState {
 
   ProgramDraft& draft_;
   Sequencer& sequencer_;
-  int zero_ = 0;
+  const plan::StatePolicy policy_;
   NetworkTiers tiers_;
   HostUpdates updates_;
   BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;

@@ -24,13 +24,12 @@ ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::v
     : draft_(draft),
       tasks_(tasks),
       plan_(*draft.pipe.plan),
+      policy_(plan::state_policy(plan_)),
       replicated_(plan_.replicas() > 1),
-      gathers_(plan_.gathers()),
-      reduces_(plan_.zero() >= 2 || plan_.job.training.offload.gradients != Tier::device),
-      at_once_(plan_.job.training.updates_at_once()),
-      overlaps_(plan_.overlaps_gradients() && !at_once_),
-      prefetch_(plan_.zero() == 3 && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
-      delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
+      gathers_(policy_.gather == plan::StatePolicy::Gather::per_part),
+      reduces_(policy_.reduce == plan::StatePolicy::Reduce::per_part),
+      at_once_(policy_.update == plan::StatePolicy::Update::in_backward),
+      delay_(policy_.reduces_beside ? policy_.prefetch : std::min<std::int64_t>(policy_.prefetch, 1)),
       tiers_(draft),
       checkpoints_(draft, tasks),
       tied_here_(plan_.one_table(stages)),
@@ -106,7 +105,7 @@ class ShardedPasses::Tiled : public PassTasks::Around {
 void ShardedPasses::begin(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
   emit_reductions(std::int64_t(computed_.size()) - delay_);
   if (needs(at.pass)) gather(unit, at, before);
-  if (!overlaps_) emit_reductions(kAll);
+  if (!policy_.reduces_beside) emit_reductions(kAll);
   if (blocks_) before.push_back(reduced_.back()), blocks_ = false;
 }
 
@@ -168,8 +167,8 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
       if (tasks.empty() || tasks.front() < used->second) tasks.assign(1, used->second);
     return tasks;
   };
-  const Tiers::When when{after_use(ended_before(computed_, prefetch_ + 2 * offload.prefetch)),
-                         after_use(ended_before(computed_, prefetch_ + offload.prefetch))};
+  const Tiers::When when{after_use(ended_before(computed_, policy_.prefetch + 2 * offload.prefetch)),
+                         after_use(ended_before(computed_, policy_.prefetch + offload.prefetch))};
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
@@ -178,12 +177,12 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     const bool layer = use(unit).layer != graph::kNoLayer;
     const Bytes size =
         bytes(count * (layer ? plan_.gathered_bytes() : plan::state_bytes(plan_.job.training).parameters));
-    auto ready = after_use(ended_before(computed_, prefetch_));
+    auto ready = after_use(ended_before(computed_, policy_.prefetch));
     std::vector<BufferUse> uses;
-    if (offload.parameters != Tier::device) {
+    if (policy_.parameters != Tier::device) {
       const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.replicas() : 1);
       const Bytes share(offload.one_owner ? size : bytes(double(size.count()) / double(plan_.replicas())));
-      const auto fetched = tiers_.fetch(offload.parameters, share, MemoryCategory::communication, here, when, turns);
+      const auto fetched = tiers_.fetch(policy_.parameters, share, MemoryCategory::communication, here, when, turns);
       if (!replicated_) {
         gathered_[unit].push_back(fetched.buffer), before.push_back(fetched.there);
         continue;
@@ -294,7 +293,7 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
       reduced_.back() = task;
     }
     if (at_once_) update(batch, reduced_.back());
-    blocks_ = !overlaps_;
+    blocks_ = !policy_.reduces_beside;
   }
 }
 
@@ -305,7 +304,7 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
   std::vector<BufferUse> uses;
   for (const BufferId gradient : bucket.gradients)
     if (!at_once_) uses.emplace_back(gradient, Access::free);
-  const bool leaves = tiers_.offload().gradients != Tier::device;
+  const bool leaves = policy_.gradients != Tier::device;
   const Bytes shard(bytes(double(size.count()) / double(plan_.replicas())));
   std::vector<BufferId> own;
   if (leaves) {
@@ -322,7 +321,7 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
 // async_accumulate_grad_in_cpu_via_gpu; stage3.py does the same).
 LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complete,
                                const std::vector<BufferId>& sources) {
-  const Tier tier = tiers_.offload().gradients;
+  const Tier tier = policy_.gradients;
   std::vector<LocalTask> ready{complete};
   auto held = sources;
   if (batch.at.microbatch != first_gradient_.at(batch.at.stage)) {

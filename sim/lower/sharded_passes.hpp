@@ -30,8 +30,6 @@ class ShardedPasses {
 
   // One pass of one stage; returns its last compute task.
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
-  // Whether gradients are reduced to shards or offloaded in every micro-batch; else the caller reduces them.
-  bool reduces() const { return reduces_; }
   // Issues the remaining reductions; returns the last one of the step.
   std::optional<LocalTask> finish();
 
@@ -90,12 +88,11 @@ class ShardedPasses {
   ProgramDraft& draft_;
   PassTasks& tasks_;
   const plan::Plan& plan_;
+  const plan::StatePolicy policy_;
   const bool replicated_;
   const bool gathers_, reduces_;
-  const bool at_once_;  // updates follow each reduction (LOMO)
-  const bool overlaps_;
-  const std::int64_t prefetch_;  // units gathered ahead
-  const std::int64_t delay_;     // gathers that precede a reduction on the lane
+  const bool at_once_;        // updates follow each reduction (LOMO)
+  const std::int64_t delay_;  // gathers that precede a reduction on the lane
   Tiers tiers_;
   Checkpoints checkpoints_;
   bool tied_here_;  // both ends of a tied embedding: one table, reduced with the embedding

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "models/traffic.hpp"
+#include "plan/state_policy.hpp"
 
 namespace rehearsal::lower {
 
@@ -18,8 +19,8 @@ constexpr double kMostPieces = 100'000;
 
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, bool experts) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
-  return {plan.reduces_to_shards() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
-          experts ? plan.expert_data_group : plan.data_group};
+  return {plan::state_policy(plan).sums_to_shards ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+          bytes(size), experts ? plan.expert_data_group : plan.data_group};
 }
 
 graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
@@ -27,7 +28,7 @@ graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
 }
 graph::Work copy_from_fused(const plan::Plan& plan, double parameters, bool experts) {
   const auto replicas = double(experts ? plan.expert_replicas() : plan.replicas());
-  return copy_to_fused(plan, plan.reduces_to_shards() ? parameters / replicas : parameters);
+  return copy_to_fused(plan, plan::state_policy(plan).sums_to_shards ? parameters / replicas : parameters);
 }
 
 namespace {
@@ -58,8 +59,8 @@ void reduce(const plan::Plan& plan, double parameters, bool experts, std::vector
 void on_matrices(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::vector<EndTask>& tasks) {
   const auto& training = plan.job.training;
   if (!training.optimizer->on_matrices) return;
-  models::StepOf step{
-      training, {}, plan.zero() > 0 ? plan.replicas() : 1, plan.zero() > 0 ? plan.expert_replicas() : 1};
+  const bool shards = plan::state_policy(plan).shards_optimizer;
+  models::StepOf step{training, {}, shards ? plan.replicas() : 1, shards ? plan.expert_replicas() : 1};
   for (const auto s : stages) {
     const auto& stage = plan.stage(s);
     if (stage.embedding) step.parts.push_back(&plan.network().embedding);
@@ -92,7 +93,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const auto states = plan::state_bytes(plan.job.training);
   const auto held = plan.learning(stages);
   const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
-  const int zero = plan.zero();
+  const auto policy = plan::state_policy(plan);
   const bool experts = held.experts > 0 && expert_replicas > 1;
   if (!reduced) reduce(plan, held.dense, false, tasks);
   if (!reduced && experts) reduce(plan, held.experts, true, tasks);
@@ -101,7 +102,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const bool end =
       std::any_of(stages.begin(), stages.end(), [&](auto s) { return plan.stage(s).embedding || plan.stage(s).head; });
   if (plan.shares_embedding() && end && !plan.one_table(stages)) {
-    const double shards = zero >= 2 ? replicas : 1;  // each GPU's own part of the sum
+    const double shards = policy.shards_gradients ? replicas : 1;  // each GPU's own part of the sum
     const Bytes size = bytes(plan.table_parameters() * states.gradients / shards);
     tasks.push_back({graph::Collective{CollectiveKind::all_reduce, size, plan.embedding_group}, Lane::data_comm,
                      Pass::embedding_reduce, Joins::embedding});
@@ -109,11 +110,11 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
 
   // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
   // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
-  if (plan.job.training.updates_at_once()) return tasks;  // done
-  const bool flat = zero >= 1 && zero < 3;
-  const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
+  if (policy.update == plan::StatePolicy::Update::in_backward) return tasks;  // done
+  const bool flat = policy.gathers_updated();
+  const double own = policy.shards_optimizer ? held.dense / replicas + held.experts / expert_replicas : held.all();
   const double moved = models::optimizer_bytes(plan.job.training, plan.job.framework);
-  const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // which then also unscales gradients
+  const bool on_host = policy.update == plan::StatePolicy::Update::host;  // which then also unscales gradients
   if (plan.job.training.scales_loss() && plan.job.framework.scaling_bytes > 0 && !on_host)
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * plan.job.framework.scaling_bytes)}, Lane::compute, Pass::optimizer});
@@ -129,7 +130,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back({graph::Collective{CollectiveKind::all_gather, bytes(parameters * plan.gathered_bytes()), group},
                      Lane::data_comm, Pass::parameter_gather, joins});
   };
-  const bool behind = flat && !plan.gathers_under_forward();
+  const bool behind = policy.gather == plan::StatePolicy::Gather::behind_update;
   if (behind) gather(held.dense, plan.data_group, Joins::data);
   if (behind && experts) gather(held.experts, plan.expert_data_group, Joins::expert_data);
   return tasks;

@@ -15,6 +15,7 @@
 #include "plan/partition.hpp"
 #include "plan/routing.hpp"
 #include "plan/rules.hpp"
+#include "plan/state_policy.hpp"
 #include "plan/unpriced.hpp"
 
 namespace rehearsal::plan {
@@ -444,22 +445,23 @@ bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.par
 
 StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   const auto& offload = job.training.offload;
+  const auto policy = state_policy(*this);
+  const auto shared = [&](bool shards) { return shards ? double(replicas) : 1; };
   if (offload.states()) {
-    const double shards = zero() > 0 ? double(replicas) : 1;
     const auto all = state_bytes(job.training);
-    const auto held_by = [&](Tier where, double each, int shared_from) {
-      return where == tier ? each / (zero() >= shared_from ? shards : 1) : 0;
+    const auto held_by = [&](Tier where, double each, bool shards) {
+      return where == tier ? each / shared(shards) : 0;
     };
-    return {held_by(offload.parameters, all.parameters, 3), held_by(offload.gradients, all.gradients, 2),
-            held_by(offload.optimizer, all.optimizer, 1)};
+    return {held_by(policy.parameters, all.parameters, policy.shards_parameters),
+            held_by(policy.gradients, all.gradients, policy.shards_gradients),
+            held_by(policy.optimizer, all.optimizer, policy.shards_optimizer)};
   }
   if (tier != Tier::device) return {};
   auto states = state_bytes(job.training);
   if (job.training.updates_at_once()) states.gradients = 0;
-  const double shards = zero() > 0 ? double(replicas) : 1;
-  states.optimizer /= shards;
-  if (zero() >= 2) states.gradients /= shards;
-  if (zero() < 3) return states;
+  const double shards = shared(policy.shards_optimizer);
+  states.optimizer /= shards, states.gradients /= shared(policy.shards_gradients);
+  if (!policy.shards_parameters) return states;
   // The shard of mixed precision with fp32 gradients is the fp32 master copy itself; 16-bit weights exist only while
   // they are gathered (FSDP's MixedPrecision). With 16-bit gradients both are kept. 16 bytes with adamw either way.
   // Frozen weights have no master copy.
@@ -483,19 +485,6 @@ Bytes Plan::reduced_at_a_time() const {
   const auto parameters =
       std::max(job.framework.bucket_parameters, job.framework.bucket_parameters_per_replica * replicas());
   return parameters > 0 ? bytes(double(parameters) * state_bytes(training).gradients) : kUsualBucket;
-}
-
-bool Plan::overlaps_gradients() const {
-  if (fuses_gradients() && job.training.buffers == models::Buffers::growing) return false;  // not before it is full
-  switch (job.framework.gradient_overlap) {
-    case models::GradientOverlap::never:
-      return false;
-    case models::GradientOverlap::without_pipeline:
-      return job.parallelism.pipeline == 1;
-    case models::GradientOverlap::always:
-      return true;
-  }
-  return false;
 }
 
 }  // namespace rehearsal::plan
