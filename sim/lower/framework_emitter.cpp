@@ -7,6 +7,7 @@
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/served.hpp"
+#include "lower/server.hpp"
 #include "lower/sharded_passes.hpp"
 #include "lower/step_emitter.hpp"
 #include "lower/step_end.hpp"
@@ -133,7 +134,11 @@ class FrameworkEmitter : public StepEmitter {
     }
     for (const bool experts : {false, true})
       if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
-    const auto pulled = served_->pull(at);
+    auto arrives = at;
+    arrives.pass = Pass::parameter_gather;
+    LocalTask pulled;
+    for (std::size_t bucket = 0; bucket < draft_.ends.pushed.size(); ++bucket)
+      served_->pull(arrives, [&](std::size_t, LocalTask arrived) { pulled = arrived; });
     if (policy_.update == Policy::Update::server) return;
     for (const auto& task : step_end(*pipe_.plan, stages_, true)) {
       std::vector<graph::BufferUse> uses;
@@ -147,7 +152,7 @@ class FrameworkEmitter : public StepEmitter {
       if (share.full) reduce(share.bucket, share.experts);
   }
   void reduce(double parameters, bool experts) {
-    if (served_) return served_->push(parameters, bucket_at_, bucket_complete_);
+    if (served_) return served_->push(parameters, bucket_at_, [&](std::size_t) { return bucket_complete_; });
     if (pipe_.plan->fuses_gradients()) {
       bucket_complete_ =
           draft_.program.add({draft_.works.intern(copy_to_fused(*pipe_.plan, parameters)), Lane::compute, bucket_at_});
@@ -267,7 +272,7 @@ class FrameworkEmitter : public StepEmitter {
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
   std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3, other tiers, sharded or offloaded checkpoints
-  std::optional<ServedUpdate> served_;    // parameter servers
+  std::optional<ServerMessages> served_;  // parameter servers
   std::optional<GatheredForward> gathered_;
   double parameters_ = 0;
   std::optional<GradientBuckets> buckets_;

@@ -7,20 +7,23 @@
 // parameters and of gradients whatever the delay, and a server one sum.
 #pragma once
 #include "lower/network_state.hpp"
+#include "lower/server.hpp"
 
 namespace rehearsal::lower {
 
 // A worker's side, in its program.
 class ServedSegments {
  public:
-  ServedSegments(ProgramDraft& draft, Sequencer& sequencer);
+  ServedSegments(ProgramDraft& draft, Sequencer& sequencer)
+      : messages_(draft), works_(draft.works), sequencer_(sequencer) {}
   // The gradients of a segment are complete: sends each server its part.
   void push(std::int64_t elements, BufferId gradients);
   // Receives the results of a segment, in push order: parameters, or sums of gradients in fp32.
   void pull(std::int64_t elements, Precision precision, BufferId into);
 
  private:
-  ProgramDraft& draft_;
+  ServerMessages messages_;
+  graph::GraphBuilder& works_;
   Sequencer& sequencer_;
 };
 
