@@ -42,8 +42,10 @@ void Checkpoints::after(const Coordinates& at, std::size_t use, LocalTask done) 
   if (tier_ != Tier::device) {
     const BufferId away =
         draft_.program.buffer({.size = slice(kept.size), .category = MemoryCategory::activations, .tier = tier_});
-    kept.since =
-        tiers_.store(tier_, slice(kept.size), MemoryCategory::activations, at, {kept.since}, {kept.where}, away);
+    kept.since = tiers_
+                     .move(slice(kept.size), {Tier::device, {kept.where}}, {tier_, {away}}, at, {{kept.since}, {}},
+                           MemoryCategory::activations)
+                     .there;
     kept.where = away;
   }
   kept_[{at.stage, at.microbatch, use}] = kept;
@@ -54,7 +56,8 @@ void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<Loc
   const auto found = kept_.extract({at.stage, at.microbatch, use});
   if (!found) return;
   const Kept& kept = found.mapped();
-  Tiers::Fetched back{kept.since, kept.where};
+  LocalTask there = kept.since;
+  BufferId back = kept.where;
   if (tier_ != Tier::device) {
     const auto when = [&](std::int64_t ahead) {
       auto tasks = ended_before(computed_, ahead);
@@ -62,20 +65,24 @@ void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<Loc
       return tasks;
     };
     const auto ahead = tiers_.offload().prefetch;
-    back = tiers_.fetch(tier_, slice(kept.size), MemoryCategory::activations, at, {when(2 * ahead), when(ahead)}, 1,
-                        kept.where);
+    back = draft_.program.buffer({slice(kept.size), MemoryCategory::activations});
+    const Tiers::When free{tier_ == Tier::nvme ? when(2 * ahead) : std::vector<LocalTask>{}, when(ahead)};
+    there = tiers_
+                .move(slice(kept.size), {tier_, {kept.where}}, {Tier::device, {back}}, at, free,
+                      MemoryCategory::activations)
+                .there;
   }
   if (cut_ > 1) {
     const BufferId whole = draft_.program.buffer({kept.size, MemoryCategory::activations});
-    const std::vector<BufferUse> uses{{whole, Access::allocate}, {back.buffer, Access::free}};
-    waits.push_back(back.there);
+    const std::vector<BufferUse> uses{{whole, Access::allocate}, {back, Access::free}};
+    waits.push_back(there);
     const auto gather =
         draft_.works.intern(graph::Collective{CollectiveKind::all_gather, kept.size, draft_.pipe.plan->tensor_group});
-    back = {tasks_.tensor_collective(gather, at, waits, uses), whole};
+    there = tasks_.tensor_collective(gather, at, waits, uses), back = whole;
     waits.clear();
   }
-  waits.push_back(back.there);
-  tasks_.input_of(at, use) = back.buffer;
+  waits.push_back(there);
+  tasks_.input_of(at, use) = back;
 }
 
 }  // namespace rehearsal::lower

@@ -99,7 +99,7 @@ class FrameworkEmitter : public StepEmitter {
       std::vector<graph::BufferUse> uses;
       if (task.pass == Pass::optimizer) copy_gradients(uses);
       if (const auto* on_host = std::get_if<graph::HostStep>(&task.work))
-        before = Tiers(draft_).update(on_host->parameters, on_host->traffic, here, before.front());
+        before = update_on_host(draft_, on_host->parameters, on_host->traffic, here, before.front());
       else
         before.assign(1, draft_.program.add({task.intern(draft_.works), task.lane, here, endpoint}, before, uses));
     }

@@ -9,7 +9,7 @@ using graph::BufferUse;
 using graph::Coordinates;
 using graph::MemoryCategory;
 
-NetworkCheckpoints::NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers)
+NetworkCheckpoints::NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, Tiers& tiers)
     : draft_(draft),
       sequencer_(sequencer),
       tiers_(tiers),
@@ -40,15 +40,15 @@ void NetworkCheckpoints::keep(Key key, BufferId input, const Coordinates& at) {
     sequencer_.kernel({.kind = KernelKind::own_rows, .dims = {rows, columns, cut_}}, at, uses);
   }
   if (tier_ == Tier::device) {
-    kept_[key] = {{Tier::device, kept}, {}, {}};
+    kept_[key] = {{Tier::device, {kept}}, {}, {}};
     return;
   }
   leaving_.settle(1, at);
   const TierBuffer home{
-      tier_, draft_.program.buffer({.size = part(), .category = MemoryCategory::activations, .tier = tier_})};
-  const BufferUse made(home.buffer, Access::allocate);
+      tier_, {draft_.program.buffer({.size = part(), .category = MemoryCategory::activations, .tier = tier_})}};
+  const BufferUse made(home.buffer(), Access::allocate);
   sequencer_.join(at, std::span(&made, 1));
-  const auto way = tiers_.store(part(), kept, home, at, sequencer_.so_far(), {}, staged_);
+  const auto way = tiers_.move(part(), {Tier::device, {kept}}, home, at, {sequencer_.so_far(), {}}, &staged_);
   leaving_.add(way.left, kept);
   kept_[key] = {home, way.there, {}};
 }
@@ -59,7 +59,7 @@ void NetworkCheckpoints::begin(Key key, const Coordinates& at) {
   kept.part = draft_.program.buffer({part(), MemoryCategory::activations});
   const BufferUse made(kept.part, Access::allocate);
   const auto room = sequencer_.join(at, std::span(&made, 1));
-  kept.copy = tiers_.fetch(part(), kept.home, kept.part, at, {*kept.there}, {room}, staged_);
+  kept.copy = tiers_.move(part(), kept.home, {Tier::device, {kept.part}}, at, {{*kept.there}, {room}}, &staged_).there;
 }
 
 BufferId NetworkCheckpoints::back(Key key, const Coordinates& at) {
@@ -67,8 +67,8 @@ BufferId NetworkCheckpoints::back(Key key, const Coordinates& at) {
   leaving_.settle(0, at);
   const Kept kept = kept_.extract(key).mapped();
   std::vector<BufferUse> gone;
-  if (kept.copy) sequencer_.wait_for(*kept.copy), gone.emplace_back(kept.home.buffer, Access::free);
-  const BufferId part = kept.copy ? kept.part : kept.home.buffer;
+  if (kept.copy) sequencer_.wait_for(*kept.copy), gone.emplace_back(kept.home.buffer(), Access::free);
+  const BufferId part = kept.copy ? kept.part : kept.home.buffer();
   if (cut_ == 1) {
     sequencer_.join(at, gone);
     return part;

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "lower/network_tiers.hpp"
+#include "lower/sequencer.hpp"
+#include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
 
@@ -14,7 +15,7 @@ class NetworkCheckpoints {
  public:
   using Key = std::pair<std::size_t, std::uint32_t>;  // position, micro-batch or piece of one
 
-  NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers);
+  NetworkCheckpoints(ProgramDraft& draft, Sequencer& sequencer, Tiers& tiers);
   void open();  // before the first task
 
   // Whether the input of a layer is kept here. `layer`: within its stage.
@@ -36,7 +37,7 @@ class NetworkCheckpoints {
 
   ProgramDraft& draft_;
   Sequencer& sequencer_;
-  NetworkTiers& tiers_;
+  Tiers& tiers_;
   const Tier tier_;
   const std::int64_t cut_;  // tensor ranks that share one input
   BufferPool staged_;

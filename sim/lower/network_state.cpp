@@ -260,22 +260,23 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
 // again. The gradient of one segment leaves while the next one is computed.
 void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates& at) {
   ShardState& held = held_[index];
-  const TierBuffer home{policy_.gradients, *held.gradients};
+  const TierBuffer home{policy_.gradients, {*held.gradients}};
   const Bytes size = floats(held.shard());
   if (held.stored.empty()) {
     leaving_.settle(1, at);
     const auto shard = held.shards > 1 ? std::optional(held.replicas) : std::nullopt;
-    const auto way =
-        tiers_.store(size, gradient, home, at, sequencer_.so_far(), held.may_store, gradients_staged_, shard);
+    const auto way = tiers_.move(size, {Tier::device, {gradient}}, home, at, {sequencer_.so_far(), held.may_store},
+                                 &gradients_staged_, {1, shard});
     held.stored = {way.there};
     leaving_.add(way.left, gradient);
     return;
   }
   auto& sum = sums_.next();
-  sequencer_.wait_for(tiers_.fetch(size, home, sum.buffer, at, held.stored, sum.used, gradients_staged_));
+  const TierBuffer here{Tier::device, {sum.buffer}};
+  sequencer_.wait_for(tiers_.move(size, home, here, at, {held.stored, sum.used}, &gradients_staged_).there);
   const std::vector<BufferUse> uses{{gradient, Access::read}, {sum.buffer, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
-  const auto way = tiers_.store(size, sum.buffer, home, at, sequencer_.so_far(), {}, gradients_staged_);
+  const auto way = tiers_.move(size, here, home, at, {sequencer_.so_far(), {}}, &gradients_staged_);
   held.stored = {way.there}, sum.used = {way.left};
 }
 
@@ -283,8 +284,10 @@ BufferPool::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) 
   const ShardState& held = held_[index];
   auto& slot = parameters_.next();
   const auto size = sized(policy_.shards_parameters ? held.shard() : held.elements, precision());
-  sequencer_.wait_for(
-      tiers_.fetch(size, {policy_.parameters, held.parameters}, slot.buffer, at, {}, slot.used, parameters_staged_));
+  sequencer_.wait_for(tiers_
+                          .move(size, {policy_.parameters, {held.parameters}}, {Tier::device, {slot.buffer}}, at,
+                                {{}, slot.used}, &parameters_staged_)
+                          .there);
   return slot;
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lower/host_updates.hpp"
-#include "lower/network_tiers.hpp"
 #include "lower/sequencer.hpp"
 #include "lower/shard_state.hpp"
+#include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
 
@@ -37,7 +37,7 @@ class NetworkState {
   // off the device.
   bool transient_gradients() const { return policy_.reduce == plan::StatePolicy::Reduce::per_part || in_backward(); }
 
-  NetworkTiers& tiers() { return tiers_; }
+  Tiers& tiers() { return tiers_; }
   // Fetches the rank's parameters of a segment that are kept off the device; the next task of any kind waits for the
   // copy. The caller records the last task that uses the slot.
   BufferPool::Slot& fetch(std::size_t index, const graph::Coordinates& at);
@@ -67,7 +67,7 @@ class NetworkState {
   ProgramDraft& draft_;
   Sequencer& sequencer_;
   const plan::StatePolicy policy_;
-  NetworkTiers tiers_;
+  Tiers tiers_;
   HostUpdates updates_;
   BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;
   PendingOffload leaving_;                  // gradients

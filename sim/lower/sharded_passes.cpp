@@ -167,8 +167,10 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
       if (tasks.empty() || tasks.front() < used->second) tasks.assign(1, used->second);
     return tasks;
   };
-  const Tiers::When when{after_use(ended_before(computed_, policy_.prefetch + 2 * offload.prefetch)),
-                         after_use(ended_before(computed_, policy_.prefetch + offload.prefetch))};
+  Tiers::When when;
+  if (policy_.parameters == Tier::nvme)
+    when.ready = after_use(ended_before(computed_, policy_.prefetch + 2 * offload.prefetch));
+  when.room = after_use(ended_before(computed_, policy_.prefetch + offload.prefetch));
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
@@ -182,12 +184,16 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     if (policy_.parameters != Tier::device) {
       const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.replicas() : 1);
       const Bytes share(offload.one_owner ? size : bytes(double(size.count()) / double(plan_.replicas())));
-      const auto fetched = tiers_.fetch(policy_.parameters, share, MemoryCategory::communication, here, when, turns);
+      const BufferId own = draft_.program.buffer({share, MemoryCategory::communication});
+      const auto there = tiers_
+                             .move(share, {policy_.parameters}, {Tier::device, {own}}, here, when,
+                                   MemoryCategory::communication, {turns})
+                             .there;
       if (!replicated_) {
-        gathered_[unit].push_back(fetched.buffer), before.push_back(fetched.there);
+        gathered_[unit].push_back(own), before.push_back(there);
         continue;
       }
-      ready.push_back(fetched.there), uses.emplace_back(fetched.buffer, Access::free);
+      ready.push_back(there), uses.emplace_back(own, Access::free);
     }
     const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
     gathered_[unit].push_back(whole);
@@ -325,10 +331,13 @@ LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complet
   std::vector<LocalTask> ready{complete};
   auto held = sources;
   if (batch.at.microbatch != first_gradient_.at(batch.at.stage)) {
-    const auto sum = tiers_.fetch(tier, size, MemoryCategory::communication, batch.at, {ready, ready});
-    ready.push_back(sum.there), held.push_back(sum.buffer);
+    held.push_back(draft_.program.buffer({size, MemoryCategory::communication}));
+    ready.push_back(
+        tiers_
+            .move(size, {tier}, {Tier::device, {held.back()}}, batch.at, {ready, ready}, MemoryCategory::communication)
+            .there);
   }
-  return tiers_.store(tier, size, MemoryCategory::communication, batch.at, std::move(ready), held);
+  return tiers_.move(size, {Tier::device, held}, {tier}, batch.at, {ready, {}}, MemoryCategory::communication).there;
 }
 
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
