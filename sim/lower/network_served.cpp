@@ -1,6 +1,8 @@
 #include "lower/network_served.hpp"
 
 #include "base/error.hpp"
+#include "lower/server.hpp"
+#include "lower/shard_state.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -94,26 +96,6 @@ class NativeServer : public Server {
 };
 
 }  // namespace
-
-void ServedSegments::push(std::int64_t elements, BufferId gradients) {
-  const auto here = in_step(Pass::gradient_reduce);
-  const Bytes part = sized(elements / messages_.servers(), Precision::fp32);
-  const std::vector<BufferUse> read{{gradients, Access::read}};
-  messages_.push(double(elements), here, [&](std::size_t turn) {
-    const StagingCopy out{part, false, part * static_cast<std::int64_t>(turn)};
-    return sequencer_.compute(works_.intern(out), here, read);
-  });
-}
-
-void ServedSegments::pull(std::int64_t elements, Precision precision, BufferId into) {
-  const auto here = in_step(Pass::parameter_gather);
-  const Bytes part = sized(elements / messages_.servers(), precision);
-  const std::vector<BufferUse> write{{into, Access::write}};
-  messages_.pull(here, [&](std::size_t turn, LocalTask arrived) {
-    const StagingCopy in{part, true, part * static_cast<std::int64_t>(turn)};
-    sequencer_.compute(works_.intern(in), here, write, graph::kNoEndpoint, arrived);
-  });
-}
 
 LoweredRank network_server(const plan::Plan& plan, const graph::Program& worker, std::uint32_t workers,
                            graph::GraphBuilder& works) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "lower/network_served.hpp"
 
 namespace rehearsal::lower {
 
@@ -66,12 +65,10 @@ NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
       policy_(plan::state_policy(*draft.pipe.plan)),
-      tiers_(draft),
-      updates_(draft, sequencer, tiers_),
-      leaving_(sequencer) {
-  if (draft.pipe.plan->job.data_parallel.served()) served_ = std::make_unique<ServedSegments>(draft, sequencer);
+      tiers_(draft, &sequencer),
+      updates_(draft, sequencer, tiers_) {
+  if (draft.pipe.plan->job.data_parallel.served()) served_.emplace(draft);
 }
-NetworkState::~NetworkState() = default;
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network().precision; }
 
@@ -263,12 +260,8 @@ void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates
   const TierBuffer home{policy_.gradients, {*held.gradients}};
   const Bytes size = floats(held.shard());
   if (held.stored.empty()) {
-    leaving_.settle(1, at);
     const auto shard = held.shards > 1 ? std::optional(held.replicas) : std::nullopt;
-    const auto way = tiers_.move(size, {Tier::device, {gradient}}, home, at, {sequencer_.so_far(), held.may_store},
-                                 &gradients_staged_, {1, shard});
-    held.stored = {way.there};
-    leaving_.add(way.left, gradient);
+    held.stored = {tiers_.leave(size, gradient, home, false, at, {{}, held.may_store}, &gradients_staged_, {1, shard})};
     return;
   }
   auto& sum = sums_.next();
@@ -345,7 +338,7 @@ void NetworkState::finish_step() {
                             Precision::fp32, held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1),
                             held.replicas);
   }
-  leaving_.settle(0, at);
+  tiers_.settle(0, at);
   if (updates_.active()) return updates_.finish(ordered);
   for (const ShardState& held : ordered) {
     if (!held.older.empty()) {
@@ -369,6 +362,26 @@ void NetworkState::finish_step() {
   ++iteration_;
 }
 
+void NetworkState::push(std::int64_t elements, BufferId gradients) {
+  const auto here = in_step(Pass::gradient_reduce);
+  const Bytes part = sized(elements / served_->servers(), Precision::fp32);
+  const std::vector<BufferUse> read{{gradients, Access::read}};
+  served_->push(double(elements), here, [&](std::size_t turn) {
+    const graph::StagingCopy out{part, false, part * static_cast<std::int64_t>(turn)};
+    return sequencer_.compute(draft_.works.intern(out), here, read);
+  });
+}
+
+void NetworkState::pull(std::int64_t elements, Precision precision, BufferId into) {
+  const auto here = in_step(Pass::parameter_gather);
+  const Bytes part = sized(elements / served_->servers(), precision);
+  const std::vector<BufferUse> write{{into, Access::write}};
+  served_->pull(here, [&](std::size_t turn, LocalTask arrived) {
+    const graph::StagingCopy in{part, true, part * static_cast<std::int64_t>(turn)};
+    sequencer_.compute(draft_.works.intern(in), here, write, graph::kNoEndpoint, arrived);
+  });
+}
+
 // Sends gradients and receives the results of `delay` iterations ago; the last iteration receives all that are left.
 void NetworkState::finish_served() {
   const auto& plan = *draft_.pipe.plan;
@@ -376,7 +389,7 @@ void NetworkState::finish_served() {
   const bool here = policy_.update != plan::StatePolicy::Update::server;
   const auto delay = static_cast<std::uint32_t>(data.delay), last = plan.iterations() - 1;
   const Coordinates at{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
-  for (const ShardState& held : held_) served_->push(held.elements, *held.gradients);
+  for (const ShardState& held : held_) push(held.elements, *held.gradients);
   for (const ShardState& held : held_) {
     if (here && delay == 0) continue;  // the sum is written over them
     const BufferUse gradient(*held.gradients, Access::write);
@@ -386,7 +399,7 @@ void NetworkState::finish_served() {
   for (auto k = begun; k <= (begun == last ? last + delay : begun); ++k) {
     if (k < delay) continue;
     for (const ShardState& held : held_) {
-      served_->pull(held.elements, here ? Precision::fp32 : precision(), here ? *held.gradients : held.parameters);
+      pull(held.elements, here ? Precision::fp32 : precision(), here ? *held.gradients : held.parameters);
       if (here) update(held, *held.gradients, false, at);
     }
   }

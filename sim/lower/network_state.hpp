@@ -2,23 +2,20 @@
 // ranks that hold the same ones (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them. Experts
 // are replicated along Axis::expert_data, everything else over all data-parallel ranks.
 #pragma once
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "lower/host_updates.hpp"
 #include "lower/sequencer.hpp"
+#include "lower/server.hpp"
 #include "lower/shard_state.hpp"
 #include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
 
-class ServedSegments;
-
 class NetworkState {
  public:
   NetworkState(ProgramDraft& draft, Sequencer& sequencer);
-  ~NetworkState();
   // Creates the resident buffers. Positions count the parts through the whole model.
   void begin(const std::vector<std::uint32_t>& stages);
   void finish_norms();  // the passes from here on train; the loss is counted anew
@@ -59,6 +56,9 @@ class NetworkState {
               std::optional<BufferId> free = {}, Clip clip = Clip::none);
   void clear_double(BufferId buffer, graph::Pass pass);
   void sum_over_tensor(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
+  // Of a segment: sends each server its part of the gradients; receives the results, parameters or sums of gradients.
+  void push(std::int64_t elements, BufferId gradients);
+  void pull(std::int64_t elements, Precision precision, BufferId into);
   void finish_served();
   void store(std::size_t index, BufferId gradient, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
@@ -70,9 +70,8 @@ class NetworkState {
   Tiers tiers_;
   HostUpdates updates_;
   BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;
-  PendingOffload leaving_;                  // gradients
-  std::unique_ptr<ServedSegments> served_;  // with parameter servers
-  std::uint32_t iteration_ = 0;             // counted over those in the graph
+  std::optional<ServerMessages> served_;  // with parameter servers
+  std::uint32_t iteration_ = 0;           // counted over those in the graph
   std::vector<ShardState> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_, norm_;  // norm_: squared norm of all gradients, if steps are clipped by it

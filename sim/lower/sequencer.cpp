@@ -65,14 +65,4 @@ void Sequencer::embedding_sum(std::int64_t elements, const Coordinates& at, std:
   waits_ = draft_.program.add({draft_.works.intern(sum), Lane::data_comm, at, draft_.embedding_end()}, before(), uses);
 }
 
-void PendingOffload::settle(std::size_t but, const Coordinates& at) {
-  while (under_way_.size() > but) {
-    const auto [left, buffer] = under_way_.front();
-    under_way_.erase(under_way_.begin());
-    sequencer_.wait_for(left);
-    const BufferUse gone(buffer, graph::Access::free);
-    sequencer_.join(at, std::span(&gone, 1));
-  }
-}
-
 }  // namespace rehearsal::lower

@@ -1,7 +1,6 @@
 // The order of tasks of the native kernels on one rank.
 #pragma once
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "lower/step_emitter.hpp"
@@ -42,19 +41,6 @@ class Sequencer {
   std::optional<LocalTask> waits_;  // a collective that the next kernel follows
   std::vector<LocalTask> awaited_;
   bool any_ = false;
-};
-
-// Device buffers on their way to another tier, oldest first: the compute lane frees each once its copy has ended.
-class PendingOffload {
- public:
-  explicit PendingOffload(Sequencer& sequencer) : sequencer_(sequencer) {}
-  void add(LocalTask left, BufferId buffer) { under_way_.emplace_back(left, buffer); }
-  // Frees all but the newest `but`.
-  void settle(std::size_t but, const graph::Coordinates& at);
-
- private:
-  Sequencer& sequencer_;
-  std::vector<std::pair<LocalTask, BufferId>> under_way_;
 };
 
 }  // namespace rehearsal::lower

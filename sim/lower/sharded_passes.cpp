@@ -31,7 +31,7 @@ ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::v
       at_once_(policy_.update == plan::StatePolicy::Update::in_backward),
       delay_(policy_.reduces_beside ? policy_.prefetch : std::min<std::int64_t>(policy_.prefetch, 1)),
       tiers_(draft),
-      checkpoints_(draft, tasks),
+      checkpoints_(draft, rows()),
       tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
@@ -131,7 +131,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     begin(unit, here, after);
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
-    checkpoints_.before(at, unit.use, after);
+    bring_checkpoint(at, unit.use, after);
     if (part(unit).model->tiles.empty()) {
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
     } else {  // tiles' gradients leave before that of the rest
@@ -141,7 +141,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
       batch_.buckets = std::move(rest), copied_ = copied;
     }
-    checkpoints_.after(at, unit.use, done);
+    if (checkpoints_.active()) ended_.push_back(done), keep_checkpoint(at, unit.use);
     if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done, use(unit).part);
@@ -154,6 +154,41 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
   }
   if (!batch_.buckets.empty()) close_batch();
   return done;
+}
+
+Checkpoints::Rows ShardedPasses::rows() {
+  return {[this](BufferId whole, BufferId part, const Coordinates& at) {
+            const Bytes moved(2 * draft_.program.buffer(part).size.count());
+            return draft_.program.add(
+                {draft_.works.intern(MemoryBound{moved, 1, Traffic::plain}), graph::Lane::compute, at}, {},
+                std::vector<BufferUse>{{part, Access::allocate}, {whole, Access::free}});
+          },
+          [this](BufferId part, BufferId whole, const Coordinates& at, std::vector<LocalTask> after, const auto&) {
+            const graph::Collective gather{CollectiveKind::all_gather, draft_.program.buffer(whole).size,
+                                           plan_.tensor_group};
+            return tasks_.tensor_collective(draft_.works.intern(gather), at, after,
+                                            std::vector<BufferUse>{{whole, Access::allocate}, {part, Access::free}});
+          }};
+}
+
+void ShardedPasses::keep_checkpoint(const Coordinates& at, std::size_t of_use) {
+  if (at.pass != Pass::forward || !checkpoints_.keeps(use({at.stage, of_use}).layer)) return;
+  if (auto& held = tasks_.input_of(at, of_use)) {
+    ended_.back() = checkpoints_.keep({at.stage, at.microbatch, of_use}, *held, at, ended_.back());
+    held.reset();
+  }
+}
+
+void ShardedPasses::bring_checkpoint(const Coordinates& at, std::size_t of_use, std::vector<LocalTask>& waits) {
+  const Checkpoints::Key key{at.stage, at.microbatch, of_use};
+  if ((at.pass != Pass::backward && at.pass != Pass::input_gradient) || !checkpoints_.holds(key)) return;
+  const auto ahead = tiers_.offload().prefetch;
+  Tiers::When when{{}, ended_before(ended_, ahead)};
+  if (checkpoints_.tier() == Tier::nvme) when.ready = ended_before(ended_, 2 * ahead);
+  const auto back = checkpoints_.back(key, at, waits, when);
+  if (checkpoints_.cut()) waits.clear();
+  waits.push_back(back.there);
+  tasks_.input_of(at, of_use) = back.input;
 }
 
 // The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as

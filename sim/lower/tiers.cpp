@@ -79,6 +79,35 @@ Tiers::Moved Tiers::move(Bytes size, const TierBuffer& from, const TierBuffer& t
   return {left, there};
 }
 
+LocalTask Tiers::leave(Bytes size, BufferId from, const TierBuffer& to, bool fresh, const Coordinates& at, When when,
+                       Staged staged, const CopyWay& through) {
+  if (!compute_) return move(size, {Tier::device, {from}}, to, at, std::move(when), staged, through).there;
+  settle(1, at);
+  const BufferUse made(to.buffer(), Access::allocate);
+  if (fresh) compute_->join(at, std::span(&made, 1));
+  const auto moved =
+      move(size, {Tier::device, {from}}, to, at, {compute_->so_far(), std::move(when.room)}, staged, through);
+  leaving_.emplace_back(moved.left, from);
+  return moved.there;
+}
+
+LocalTask Tiers::come(Bytes size, const TierBuffer& from, BufferId to, const Coordinates& at, When when,
+                      Staged staged) {
+  const BufferUse made(to, Access::allocate);
+  if (compute_) when.room.push_back(compute_->join(at, std::span(&made, 1)));
+  return move(size, from, {Tier::device, {to}}, at, std::move(when), staged).there;
+}
+
+void Tiers::settle(std::size_t but, const Coordinates& at) {
+  while (leaving_.size() > but) {
+    const auto [left, buffer] = leaving_.front();
+    leaving_.pop_front();
+    compute_->wait_for(left);
+    const BufferUse gone(buffer, Access::free);
+    compute_->join(at, std::span(&gone, 1));
+  }
+}
+
 std::vector<LocalTask> update_on_host(ProgramDraft& draft, double parameters, Bytes traffic, const Coordinates& at,
                                       LocalTask after) {
   Tiers tiers(draft);

@@ -2,10 +2,13 @@
 // allocated by it, and what it empties freed. Native kernels copy between buffers that are resident, or allocated and
 // freed by the compute lane, so that no high-water mark of any tier depends on when a copy ends.
 #pragma once
+#include <deque>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "lower/sequencer.hpp"
 #include "lower/step_emitter.hpp"
 
 namespace rehearsal::lower {
@@ -42,7 +45,9 @@ struct CopyWay {
 
 class Tiers {
  public:
-  explicit Tiers(ProgramDraft& draft) : draft_(draft), offload_(draft.pipe.plan->job.training.offload) {}
+  // `compute`: of native kernels, the lane that allocates and frees.
+  explicit Tiers(ProgramDraft& draft, Sequencer* compute = nullptr)
+      : draft_(draft), offload_(draft.pipe.plan->job.training.offload), compute_(compute) {}
 
   const models::Offload& offload() const { return offload_; }
   // Slots that a path needs so that its copies may run ahead as far as the scenario says.
@@ -64,9 +69,21 @@ class Tiers {
   Moved move(Bytes size, const TierBuffer& from, const TierBuffer& to, const graph::Coordinates& at, When when,
              Staged staged, const CopyWay& through = {});
 
+  // A value leaves the device for `to`, which is allocated first if it is `fresh`; its buffer is freed when it has
+  // left. And comes back into a buffer that is allocated for it. Native kernels wait for what all before them have
+  // made.
+  LocalTask leave(Bytes size, BufferId from, const TierBuffer& to, bool fresh, const graph::Coordinates& at, When when,
+                  Staged staged, const CopyWay& through = {});
+  LocalTask come(Bytes size, const TierBuffer& from, BufferId to, const graph::Coordinates& at, When when,
+                 Staged staged);
+  // The compute lane frees buffers that have left, all but the newest `but`.
+  void settle(std::size_t but, const graph::Coordinates& at);
+
  private:
   ProgramDraft& draft_;
   const models::Offload& offload_;
+  Sequencer* const compute_;
+  std::deque<std::pair<LocalTask, BufferId>> leaving_;  // buffers on their way, oldest first
 };
 
 // The step of a framework's optimizer on the host, tile by tile of its shard: gradients that are still on the device
