@@ -1,5 +1,9 @@
 #include "models/fields.hpp"
 
+#include <fmt/format.h>
+
+#include "models/registry.hpp"
+
 namespace rehearsal::models {
 
 using namespace fields;
@@ -239,10 +243,33 @@ const Description& offload_fields() {
   return all;
 }
 
+namespace {
+
+std::string summaries() {
+  std::string all;
+  for (const auto& [name, o] : optimizers()) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", name, o.summary);
+  return all;
+}
+
+// "0.001 of adalomo and adamw, else 0.1": a default that follows the optimizer.
+std::string of_each(std::string (*says)(const Optimizer&)) {
+  const auto otherwise = says({});
+  std::map<std::string, std::string> with;
+  for (const auto& [name, o] : optimizers())
+    if (const auto said = says(o); said != otherwise) with[said] += (with[said].empty() ? "" : " and ") + name;
+  std::string all;
+  for (const auto& [said, names] : with) all += fmt::format("{} of {}, ", said, names);
+  return all + "else " + otherwise;
+}
+
+std::string clips(const Optimizer& o) { return o.clipping == GradientClipping::none ? "none" : "grouped"; }
+std::string rate(const Optimizer& o) { return fmt::format("{}", o.learning_rate); }
+std::string decay(const Optimizer& o) { return fmt::format("{}", o.weight_decay.value_or(0)); }
+
+}  // namespace
+
 const Description& training_fields() {
   using T = Training;
-  static const auto adamw = [](const T& t) { return t.optimizer == OptimizerKind::adamw; };
-  static const auto adalomo = [](const T& t) { return t.optimizer == OptimizerKind::adalomo; };
   static const Description all = describe<T>(
       {.groups = {{.key = "recompute",
                    .help = "which layers compute their forward again in the backward",
@@ -274,15 +301,7 @@ const Description& training_fields() {
           {[](const T& t) { return t.precision == Precision::fp16 ? Precision::fp16 : Precision::fp32; },
            "fp16 for fp16, else fp32"},
           "what gradients add up in"),
-      choice<&T::optimizer>(
-          "optimizer",
-          {{"adamw", OptimizerKind::adamw},
-           {"sgd", OptimizerKind::sgd},
-           {"lomo", OptimizerKind::lomo},
-           {"adalomo", OptimizerKind::adalomo}},
-          kDefault,
-          "lomo: SGD inside the backward pass, of one micro-batch; adalomo: likewise, each step divided by a second "
-          "moment that is kept as sums of rows and columns"),
+      plugin<&T::optimizer>("optimizer", optimizers(), summaries()),
       field<&T::optimizer_in_backward>(
           "optimizer_in_backward", boolean(), kDefault,
           "adamw steps on each tensor as soon as its gradient is there, of one micro-batch, and keeps no gradient"),
@@ -297,10 +316,9 @@ const Description& training_fields() {
       choice<&T::clipping>(
           "gradient_clipping",
           {{"none", GradientClipping::none}, {"norm", GradientClipping::norm}, {"grouped", GradientClipping::grouped}},
-          {[](const T& t) { return adalomo(t) ? GradientClipping::grouped : GradientClipping::none; },
-           "grouped of adalomo, else none"},
-          "of lomo and adalomo; norm: a backward before the one that updates finds out the norm of "
-          "all gradients; grouped: each tensor by its own; others' is part of `optimizer_bytes`"),
+          {[](const T& t) { return t.optimizer->clipping; }, of_each(clips).c_str()},
+          "of optimizers that step inside the backward; norm: a backward before the one that updates finds out the "
+          "norm of all gradients; grouped: each tensor by its own; others' is part of `optimizer_bytes`"),
       field<&T::overflow_rate>("loss_scaling.overflow_rate", number(0, .99), std::nullopt,
                                "share of the steps that overflow and train nothing; left out: as often as the scale "
                                "doubles, 2 of 1002 (lomo: 1 of 1001)"),
@@ -309,13 +327,13 @@ const Description& training_fields() {
                                 "dynamic with `overflow_rate`, else none"},
                                "what is said of samples per second then counts steps that train"),
       settled(field<&T::skipped>("skipped", boolean(), kDefault, "")),
-      field<&T::learning_rate>(
-          "learning_rate", positive(),
-          {[](const T& t) { return adamw(t) || adalomo(t) ? 1e-3 : .1; }, "0.001 of adamw and adalomo, else 0.1"},
-          "of real training; no prediction depends on it"),
-      field<&T::weight_decay>("weight_decay", number(0, 1),
-                              {[](const T& t) { return adamw(t) ? .01 : 0.; }, "0.01 of adamw, else 0"},
-                              "of adamw in real training; no prediction depends on it"),
+      field<&T::learning_rate>("learning_rate", positive(),
+                               {[](const T& t) { return t.optimizer->learning_rate; }, of_each(rate).c_str()},
+                               "of real training; no prediction depends on it"),
+      field<&T::weight_decay>(
+          "weight_decay", number(0, 1),
+          {[](const T& t) { return t.optimizer->weight_decay.value_or(0); }, of_each(decay).c_str()},
+          "a term of adamw, in real training; no prediction depends on it"),
       some<&T::recompute_modules>("recompute.modules",
                                   {{"core_attn", RecomputeModule::core_attn},
                                    {"layernorm", RecomputeModule::layernorm},

@@ -1,7 +1,6 @@
-// Updates inside the backward, as the authors of LOMO (arXiv 2306.09782) and AdaLOMO (arXiv 2310.10195) run them
-// (OpenLMLab/LOMO, src/lomo.py and lomo_optim/adalomo.py, fuse_update). A hook on each gradient updates the previous
-// tensor, so a gradient waits until the next one exists. The operations are eager: each is a kernel that reads its
-// operands and writes its result.
+// Updates inside the backward, as the authors of LOMO (arXiv 2306.09782) run them (OpenLMLab/LOMO). A hook on each
+// gradient updates the previous tensor, so a gradient waits until the next one exists. The operations are eager: each
+// is a kernel that reads its operands and writes its result.
 #include <algorithm>
 
 #include "models/framework_rewrite.hpp"
@@ -9,30 +8,6 @@
 
 namespace rehearsal::models {
 namespace {
-
-constexpr double kCast = 6, kInPlace = 8, kOfTwo = 12, kReduced = 4;  // bytes an element
-
-// Casts of gradient and parameters, parameters less the rate times the gradient, and a copy back. In fp32 nothing is
-// cast.
-UpdateTraffic lomo(bool wide) {
-  if (wide) return {.parameters = kOfTwo, .kernels = 1};
-  return {
-      .gradient = kCast, .parameters = 2 * kCast + kOfTwo, .gradient_copies = 4, .parameter_copies = 4, .kernels = 4};
-}
-
-// Of the gradient: a cast, divided by a constant scale, squared, plus epsilon, means of rows and of columns, the outer
-// product of their roots written, times the gradient, its norm, divided by that. Of the parameters: a cast, their norm,
-// the step, a copy back. Vectors of rows and columns are kernels, but no bytes worth counting: mean, scaled and added
-// for each; mean, quotient and two roots for the product; four scalars of the two norms, four of the rate.
-UpdateTraffic adalomo(bool wide) {
-  UpdateTraffic t;
-  t.gradient = 3 * kInPlace + 2 * kReduced + 4 + kOfTwo + kReduced + kInPlace + (wide ? 0 : kCast);
-  t.parameters = kReduced + kOfTwo + (wide ? 0 : 2 * kCast);
-  t.gradient_copies = wide ? 8 : 12;  // the gradient, and its square or the update before and after an operation
-  t.parameter_copies = 0;             // in the place of one of those
-  t.kernels = wide ? 25 : 28;
-  return t;
-}
 
 bool is_vector(const Tensor& tensor) {
   switch (tensor.kind) {
@@ -54,32 +29,22 @@ UpdateTraffic scaled(UpdateTraffic traffic, const Training& training) {
 
 }  // namespace
 
-// AdamW inside the backward (torchtune's optimizer_in_bwd) is the fused kernel of a step, tensor by tensor.
+// What steps inside the backward on request is the fused kernel of a step, tensor by tensor (torchtune's
+// optimizer_in_bwd).
 UpdateTraffic update_at_once(const Training& training, const Framework& framework) {
-  if (!training.is_lomo()) return {.parameters = optimizer_bytes(training, framework), .kernels = 1};
-  const bool wide = bytes_per_element(training.precision) == 4, ada = training.optimizer == OptimizerKind::adalomo;
-  auto t = ada ? adalomo(wide) : lomo(wide);
-  switch (training.clipping) {
-    case GradientClipping::none:
-      break;
-    case GradientClipping::norm:  // lomo.py scales what this replica updates, adalomo.py the whole gradient
-      (ada ? t.gradient : t.parameters) += kInPlace, ++t.kernels;
-      break;
-    case GradientClipping::grouped:  // AdaLOMO's update includes it anyway: norm, two quotients, clamped, scaled
-      if (!ada) t.gradient += kReduced + kInPlace, t.kernels += 5;
-      break;
-  }
-  return scaled(t, training);
+  if (!training.optimizer->in_backward) return {.parameters = optimizer_bytes(training, framework), .kernels = 1};
+  return scaled(training.optimizer->update(training), training);
 }
 
-// A cast, with AdaLOMO divided by its scale, and the norm (func with gather_norm). Work on the norms of all tensors is
-// scalar.
+// Work on the norms of all tensors is scalar.
 UpdateTraffic norm_at_once(const Training& training) {
-  const bool wide = bytes_per_element(training.precision) == 4;
+  return scaled(training.optimizer->take_norm(training), training);
+}
+
+UpdateTraffic norm_of_gradient(const Training& training) {
   UpdateTraffic t{.gradient = kReduced, .kernels = 1};
-  if (!wide) t.gradient += kCast, t.gradient_copies = 4, ++t.kernels;
-  if (training.optimizer == OptimizerKind::adalomo) t.gradient += kInPlace, ++t.kernels;
-  return scaled(t, training);
+  if (bytes_per_element(training.precision) < 4) t.gradient += kCast, t.gradient_copies = 4, ++t.kernels;
+  return t;
 }
 
 // [outer, slice, inner] is `outer` matrices; [outputs, inputs] without an inner dimension is one.
@@ -90,6 +55,13 @@ std::vector<MatrixPlace> matrices_of(const Tensor& tensor) {
   const std::int64_t rows = std::min(tensor.slice, tensor.extent);  // the rest is padding, excluded from all means
   for (std::int64_t i = 0; i < tensor.outer; ++i)
     all.push_back({tensor.offset + i * tensor.slice * tensor.inner, rows, tensor.inner});
+  return all;
+}
+
+std::vector<MatrixPlace> matrices_of(std::span<const Tensor> tensors) {
+  std::vector<MatrixPlace> all;
+  for (const auto& t : tensors)
+    for (const auto& m : matrices_of(t)) all.push_back(m);
   return all;
 }
 
@@ -106,14 +78,6 @@ double largest(const std::vector<OneTensor>& tensors) {
   double most = 0;
   for (const auto& t : tensors) most = std::max(most, t.elements);
   return most;
-}
-
-double factored_moment(const std::vector<Segment>& segments) {
-  std::int64_t elements = 0;
-  for (const auto& segment : segments)
-    for (const auto& t : segment.tensors)
-      for (const auto& m : matrices_of(t)) elements += m.moments();
-  return 4 * double(elements);
 }
 
 // A separate gradient for each tensor that a step completes; vectors are completed with the last matrix.

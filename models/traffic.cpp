@@ -70,15 +70,12 @@ LayerTraffic backward_traffic(const Transformer& model, FfnKind kind, const Trai
                                             : unfused_backward(model, kind, framework);
 }
 
-// Fused, in fp32: gradient 4, parameter and both moments read and written 8 each: 28. One operation after the other:
-// decay of the parameter 8; first moment scaled 8, gradient added 12; second moment scaled 8, square added 12; root 8,
-// bias correction 8, epsilon 8; quotient added to the parameter 16: 88. SGD is one such operation either way. Of states
-// that are smaller, or not there, what is missing is neither read nor written.
+// Of states that are smaller, or not there, what is missing is neither read nor written.
 double optimizer_bytes(const Training& training, const Framework& framework) {
   Training usual = training;
   usual.moments = Moments::fp32, usual.master_copy = true;
-  const bool unfused = training.kernels == Kernels::unfused && training.optimizer == OptimizerKind::adamw;
-  return std::max(0., framework.optimizer_bytes + (unfused ? 88 - 28 : 0) -
+  const auto more = training.optimizer->moves_more;
+  return std::max(0., framework.optimizer_bytes + (more ? more(training) : 0) -
                           2 * (usual.optimizer_state_bytes() - training.optimizer_state_bytes()));
 }
 

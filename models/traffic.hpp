@@ -2,6 +2,7 @@
 // Elements have 2 bytes, dropout masks 1. Derivation, operation by operation: models/README.md, section 2.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "models/part.hpp"
@@ -29,18 +30,15 @@ LayerTraffic backward_traffic(const Transformer& model, FfnKind kind, const Trai
 // What a step moves per parameter: Framework::optimizer_bytes of states in fp32 by a fused kernel, and what differs.
 double optimizer_bytes(const Training& training, const Framework& framework);
 
-// An update inside the backward (LOMO, AdaLOMO, AdamW), in bytes per parameter: what it touches of the whole gradient,
-// and of the parameters that are updated here; what it makes in fp32 meanwhile, of either. Launches are of a tensor.
-struct UpdateTraffic {
-  double gradient = 0, parameters = 0, gradient_copies = 0, parameter_copies = 0;
-  std::int64_t kernels = 0;
-  double all() const { return gradient + parameters; }
-  double copies() const { return gradient_copies + parameter_copies; }
-};
-UpdateTraffic update_at_once(const Training& training, const Framework& framework);
-UpdateTraffic norm_at_once(const Training& training);  // in the backward before it, which takes norms alone
+// Bytes an element of eager operations on fp32: a cast from or to 16 bits, in place, of two operands, reduced.
+inline constexpr double kCast = 6, kInPlace = 8, kOfTwo = 12, kReduced = 4;
 
-// The tensors of a part as LOMO's frameworks hold them, which is one by one: gate and up are two.
+// An update inside the backward, and what finds infinities before it.
+UpdateTraffic update_at_once(const Training& training, const Framework& framework);
+UpdateTraffic norm_at_once(const Training& training);      // in the backward before it, which takes norms alone
+UpdateTraffic norm_of_gradient(const Training& training);  // a cast, and the norm (lomo.py, func with gather_norm)
+
+// The tensors of a part as frameworks hold them, which is one by one: gate and up are two.
 struct OneTensor {
   double elements = 0;
   bool experts = false;
@@ -51,12 +49,8 @@ double largest(const std::vector<OneTensor>& tensors);
 // The matrices of a tensor, and where they begin in the segment; a vector is one row.
 struct MatrixPlace {
   std::int64_t offset = 0, rows = 1, columns = 1;
-  std::int64_t moments() const { return rows == 1 ? columns : rows + columns; }  // that AdaLOMO keeps
 };
 std::vector<MatrixPlace> matrices_of(const Tensor& tensor);
-
-// Bytes of a second moment that is kept as the sums of rows and columns in fp32 (AdaLOMO; Adafactor, 1804.04235); of a
-// vector all of it.
-double factored_moment(const std::vector<Segment>& segments);
+std::vector<MatrixPlace> matrices_of(std::span<const Tensor> tensors);
 
 }  // namespace rehearsal::models

@@ -17,6 +17,7 @@
 #include "base/version.hpp"
 #include "models/layers.hpp"
 #include "models/offload.hpp"
+#include "models/optimizer.hpp"
 
 namespace rehearsal::models {
 
@@ -97,17 +98,6 @@ enum class ContextKind : std::uint8_t { ring, all_gather, all_to_all };
 // Unfused: every elementwise operation is a kernel of its own, which reads its operands from memory and writes its
 // result.
 enum class Kernels : std::uint8_t { fused, unfused };
-// lomo: SGD fused into the backward (2306.09782); adalomo: the same with a second moment in row and column sums
-// (2310.10195).
-enum class OptimizerKind : std::uint8_t { adamw, sgd, lomo, adalomo };
-
-// The format of Adam's two moments; eight bits with a scale of fp32 for each 256 (2110.02861, section 2.1).
-enum class Moments : std::uint8_t { fp32, bf16, int8 };
-
-// Clipping by optimizers that step inside the backward: by the norm of all gradients, which a backward before the one
-// that updates must compute; or tensor by tensor.
-enum class GradientClipping : std::uint8_t { none, norm, grouped };
-
 // In fp16 gradients of a loss that is multiplied by a scale; dynamic: the scale doubles from time to time, and where
 // gradients overflow it is halved and the step skipped (Micikevicius et al., arXiv 1710.03740, section 3.2).
 enum class LossScaling : std::uint8_t { none, dynamic };
@@ -125,10 +115,10 @@ enum class Allocator : std::uint8_t { caching, expandable, exact };
 struct Training {
   Precision precision = Precision::bf16;
   Precision gradient_precision = Precision::fp32;
-  OptimizerKind optimizer = OptimizerKind::adamw;
+  const Optimizer* optimizer = &default_optimizer();
   Moments moments = Moments::fp32;
   bool master_copy = true;             // of weights in 16 bits, in fp32; without it the optimizer steps in 16 bits
-  bool optimizer_in_backward = false;  // adamw steps on each tensor as soon as its gradient is there
+  bool optimizer_in_backward = false;  // it steps on each tensor as soon as its gradient is there
   // Only adapters of this rank are trained; 0: everything is. In these layers; empty: in all.
   std::int64_t adapter_rank = 0;
   std::set<AdaptedLayer> adapted_layers;
@@ -138,13 +128,11 @@ struct Training {
   }
   // Bytes per parameter of the optimizer's states: moments, and a master copy where weights have 16 bits.
   double optimizer_state_bytes() const {
-    const double kept = moments == Moments::fp32 ? 8 : moments == Moments::bf16 ? 4 : 2 * (1 + 4. / 256);
-    return (optimizer == OptimizerKind::adamw ? kept : 0) +
-           (bytes_per_element(precision) < 4 && master_copy && !is_lomo() ? 4 : 0);
+    const double each = moments == Moments::fp32 ? 4 : moments == Moments::bf16 ? 2 : 1 + 4. / 256;
+    return optimizer->moments * each + (bytes_per_element(precision) < 4 && master_copy && optimizer->master ? 4 : 0);
   }
-  bool is_lomo() const { return optimizer == OptimizerKind::lomo || optimizer == OptimizerKind::adalomo; }
   // Inside the backward: no gradient stays.
-  bool updates_at_once() const { return is_lomo() || optimizer_in_backward; }
+  bool updates_at_once() const { return optimizer->in_backward || optimizer_in_backward; }
   GradientClipping clipping = GradientClipping::none;
   LossScaling loss_scaling = LossScaling::none;
   std::optional<double> overflow_rate;  // steps that are skipped, of all
@@ -152,10 +140,10 @@ struct Training {
   bool scales_loss() const { return loss_scaling != LossScaling::none; }
   // Without a given rate: the scale doubles after kScaleWindow good steps and then overflows until it is halved: once,
   // or twice with a hysteresis of 2. Defaults of Megatron-LM (loss_scale_window, hysteresis) and
-  // DeepSpeed (loss_scale_window, hysteresis); LOMO's own scaler is DeepSpeed's without hysteresis.
+  // DeepSpeed (loss_scale_window, hysteresis).
   static constexpr double kScaleWindow = 1000;
   double overflows() const {
-    const double each = is_lomo() ? 1 : 2;
+    const double each = optimizer->hysteresis;
     return !scales_loss() ? 0 : overflow_rate.value_or(each / (kScaleWindow + each));
   }
   bool norms_first() const { return updates_at_once() && clipping == GradientClipping::norm; }

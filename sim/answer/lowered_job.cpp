@@ -69,7 +69,8 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   auto edges = edges_of(staged);
   auto lowered = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
   if (const auto& sync = scenario.optimizer_sync; sync.performed > 0)
-    lowered.graph = lower::validated(lowered.graph, static_cast<std::uint32_t>(scenario.parallelism.pipeline),
+    lowered.graph = lower::validated(lowered.graph, *scenario.concrete->training.optimizer->takes_back,
+                                     static_cast<std::uint32_t>(scenario.parallelism.pipeline),
                                      static_cast<std::uint32_t>(sync.performed), sync.rollback_probability > 0);
   const auto works = lowered.graph.works();
   const auto conditions = lowered.graph.conditions();

@@ -388,6 +388,21 @@ Member<M> some(const char* key, std::initializer_list<Named<typename detail::Typ
   return Member<M>(std::move(f));
 }
 
+// A plug-in of a registry, by its name.
+template <auto M, class Registry>
+Member<M> plugin(const char* key, const Registry& registry, std::string help) {
+  using S = detail::StructOf<M>;
+  Field f{.key = key, .form = {Form::Kind::choice}, .help = std::move(help)};
+  f.form.names = registry.names();
+  f.get = [](const void* s) { return Value((static_cast<const S*>(s)->*M)->name); };
+  f.set = [&registry](void* s, const Value& v) { static_cast<S*>(s)->*M = &registry.at(std::get<std::string>(v)); };
+  f.otherwise = [get = f.get](const void*) {
+    static const S begins{};
+    return get(&begins);
+  };
+  return Member<M>(std::move(f));
+}
+
 // A map from enumerators to quantities: one key for each, none required.
 template <auto M, class K>
 Member<M> each(const std::string& prefix, std::initializer_list<Named<K>> keys, const Form& form, const char* help) {

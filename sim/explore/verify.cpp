@@ -98,9 +98,9 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   if (c.training.updates_at_once()) {
     // If nothing is clipped, LOMO equals plain SGD, which may accumulate micro-batches. Below fp32 SGD would keep a
     // master copy, which LOMO has not. In all other cases the optimizer stays and there is one micro-batch.
-    const bool lomo = c.training.optimizer == models::OptimizerKind::lomo;
-    if (lomo && c.training.precision == Precision::fp32 && !c.training.norms_first())
-      c.training.optimizer = models::OptimizerKind::sgd;
+    const char* serially = c.training.optimizer->serially;
+    if (serially && c.training.precision == Precision::fp32 && !c.training.norms_first())
+      c.training.optimizer = &models::optimizer(serially);
     else
       serial.batch.micro = serial.batch.global, serial.microbatches = 1;
   }
@@ -140,23 +140,21 @@ namespace {
 
 // In bf16 different layouts differ by up to 4e-3 (SGD), 1.6e-2 (LOMO, which rounds every step into the weights) and
 // 9e-2 (AdamW, biases, whose gradients nearly vanish).
-double weight_tolerance(models::OptimizerKind optimizer, Precision precision) {
-  if (precision == Precision::fp32) return Limits{}.weights;
-  const bool rounds = optimizer == models::OptimizerKind::lomo || optimizer == models::OptimizerKind::adalomo;
-  return optimizer == models::OptimizerKind::adamw ? .2 : rounds ? .05 : .02;
+double weight_tolerance(const models::Optimizer& optimizer, Precision precision) {
+  return precision == Precision::fp32 ? Limits{}.weights : optimizer.bf16_tolerance;
 }
 
 }  // namespace
 
 Limits limits(const scenario::Scenario& scenario) {
   const auto& training = scenario.concrete->training;
-  return {.weights = weight_tolerance(training.optimizer, training.precision),
+  return {.weights = weight_tolerance(*training.optimizer, training.precision),
           .gradients = training.precision == Precision::fp32 ? kWideGatheredTolerance : kGatheredTolerance,
           .learning_rate = training.learning_rate,
           .precision = training.precision,
           .steps_each = std::max({1, scenario.optimizer_sync.performed, scenario.data_parallel.performed}),
           .pending = training.offload.delayed_update ? 1 : 0,
-          .optimizer = training.optimizer};
+          .vectors_may_turn = training.optimizer->turns_vectors};
 }
 
 std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario) {
@@ -320,7 +318,7 @@ void compare_weights(const backend::TrainingResult& trained, const backend::Trai
         rest[e] = float(double(other.values[e]) + d - std::copysign(off[e], d));
     }
     v.elements += tensor.values.size();
-    if (limits.optimizer == models::OptimizerKind::adalomo && is_vector(tensor.kind)) leave_out(rest, other.values);
+    if (limits.vectors_may_turn && is_vector(tensor.kind)) leave_out(rest, other.values);
     const double d = difference(tensor.values, other.values, smallest);
     double left = difference(rest, other.values, smallest);
     // If rounding exceeds the limit, relative to it.

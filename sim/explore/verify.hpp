@@ -68,7 +68,7 @@ struct Limits {
   Precision precision = Precision::fp32;
   int steps_each = 1;  // optimizer steps per step of the performed graph
   int pending = 0;     // updates still outstanding after the last steps; the reference has not started them either
-  models::OptimizerKind optimizer = models::OptimizerKind::adamw;
+  bool vectors_may_turn = false;                  // models::Optimizer::turns_vectors
   const backend::TrainingResult* wide = nullptr;  // wide_reference() after training
 };
 Limits limits(const scenario::Scenario& scenario);

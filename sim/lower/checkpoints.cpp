@@ -1,81 +1,80 @@
 #include "lower/checkpoints.hpp"
 
+#include <utility>
+
 namespace rehearsal::lower {
 
 using graph::Access;
 using graph::BufferUse;
 using graph::Coordinates;
 using graph::MemoryCategory;
-using graph::Pass;
 
-Checkpoints::Checkpoints(ProgramDraft& draft, PassTasks& tasks)
+Checkpoints::Checkpoints(ProgramDraft& draft, Rows rows, Sequencer* compute)
     : draft_(draft),
-      tasks_(tasks),
-      tiers_(draft),
+      rows_(std::move(rows)),
+      compute_(compute),
+      tiers_(draft, compute),
       tier_(draft.pipe.plan->job.training.checkpoints_on()),
       cut_(draft.pipe.plan->job.training.cuts_checkpoints() ? draft.pipe.plan->shard.tensor : 1) {}
 
-// Embedding and head are never recomputed.
-bool Checkpoints::keeps(const Coordinates& at, std::size_t use) const {
-  const auto layer = draft_.pipe.parts.stages[at.stage].uses[use].layer;
+void Checkpoints::open() {
+  if (tier_ == Tier::nvme)
+    pool_.open(draft_, tiers_.slots() + 1,
+               {.size = slice(draft_.pipe.plan->message), .category = MemoryCategory::activations, .tier = Tier::host});
+}
+
+Tiers::Staged Checkpoints::staged() {
+  return compute_ ? Tiers::Staged(&pool_) : Tiers::Staged(MemoryCategory::activations);
+}
+
+bool Checkpoints::keeps(std::uint16_t layer) const {
   return active() && layer != graph::kNoLayer && draft_.pipe.plan->job.training.recomputes(layer);
 }
 
-void Checkpoints::after(const Coordinates& at, std::size_t use, LocalTask done) {
-  if (!active()) return;
-  computed_.push_back(done);
-  if (at.pass != Pass::forward || !keeps(at, use)) return;
-  auto& held = tasks_.input_of(at, use);
-  if (!held) return;
-  const BufferId whole = *held;
-  held.reset();
-  Kept kept{draft_.program.buffer(whole).size, done, whole};
-  if (cut_ > 1) {  // copy out this rank's slice
-    kept.where = draft_.program.buffer({.size = slice(kept.size),
-                                        .category = MemoryCategory::activations,
-                                        .contiguous = tier_ == Tier::device && training().defragment});
-    const auto copy = draft_.works.intern(MemoryBound{Bytes(2 * slice(kept.size).count()), 1, Traffic::plain});
-    kept.since = draft_.program.add({copy, graph::Lane::compute, at}, {},
-                                    std::vector<BufferUse>{{kept.where, Access::allocate}, {whole, Access::free}});
-    computed_.back() = kept.since;
+LocalTask Checkpoints::keep(Key key, BufferId input, const Coordinates& at, LocalTask since) {
+  Kept kept{draft_.program.buffer(input).size, since, input};
+  if (cut_ > 1) {
+    kept.part =
+        draft_.program.buffer({.size = slice(kept.size),
+                               .category = MemoryCategory::activations,
+                               .contiguous = tier_ == Tier::device && draft_.pipe.plan->job.training.defragment});
+    kept.since = since = rows_.own(input, kept.part, at);
   }
   if (tier_ != Tier::device) {
-    const BufferId away =
+    kept.away =
         draft_.program.buffer({.size = slice(kept.size), .category = MemoryCategory::activations, .tier = tier_});
     kept.since =
-        tiers_.store(tier_, slice(kept.size), MemoryCategory::activations, at, {kept.since}, {kept.where}, away);
-    kept.where = away;
+        tiers_.leave(slice(kept.size), kept.part, {tier_, {*kept.away}}, true, at, {{kept.since}, {}}, staged());
   }
-  kept_[{at.stage, at.microbatch, use}] = kept;
+  kept_[key] = kept;
+  return since;
 }
 
-void Checkpoints::before(const Coordinates& at, std::size_t use, std::vector<LocalTask>& waits) {
-  if (!active() || (at.pass != Pass::backward && at.pass != Pass::input_gradient)) return;
-  const auto found = kept_.extract({at.stage, at.microbatch, use});
-  if (!found) return;
-  const Kept& kept = found.mapped();
-  Tiers::Fetched back{kept.since, kept.where};
-  if (tier_ != Tier::device) {
-    const auto when = [&](std::int64_t ahead) {
-      auto tasks = ended_before(computed_, ahead);
-      tasks.push_back(kept.since);
-      return tasks;
-    };
-    const auto ahead = tiers_.offload().prefetch;
-    back = tiers_.fetch(tier_, slice(kept.size), MemoryCategory::activations, at, {when(2 * ahead), when(ahead)}, 1,
-                        kept.where);
+void Checkpoints::begin(Key key, const Coordinates& at, const Tiers::When& when) {
+  auto& kept = kept_.at(key);
+  if (!kept.away || kept.copy) return;
+  kept.part = draft_.program.buffer({slice(kept.size), MemoryCategory::activations});
+  auto ready = when;
+  ready.ready.push_back(kept.since);
+  if (!compute_) ready.room.push_back(kept.since);
+  kept.copy = tiers_.come(slice(kept.size), {tier_, {*kept.away}}, kept.part, at, std::move(ready), staged());
+}
+
+Checkpoints::Back Checkpoints::back(Key key, const Coordinates& at, std::vector<LocalTask> after,
+                                    const Tiers::When& when) {
+  begin(key, at, when);
+  tiers_.settle(0, at);
+  const Kept kept = kept_.extract(key).mapped();
+  const LocalTask there = kept.copy.value_or(kept.since);
+  std::vector<BufferUse> gone;  // freed by the compute lane
+  if (compute_ && kept.copy) compute_->wait_for(there), gone.emplace_back(*kept.away, Access::free);
+  if (cut_ == 1) {
+    if (compute_) compute_->join(at, gone);
+    return {there, kept.part};
   }
-  if (cut_ > 1) {
-    const BufferId whole = draft_.program.buffer({kept.size, MemoryCategory::activations});
-    const std::vector<BufferUse> uses{{whole, Access::allocate}, {back.buffer, Access::free}};
-    waits.push_back(back.there);
-    const auto gather = draft_.works.intern(
-        graph::Collective{CollectiveKind::all_gather, kept.size, draft_.pipe.plan->group(Axis::tensor)});
-    back = {tasks_.tensor_collective(gather, at, waits, uses), whole};
-    waits.clear();
-  }
-  waits.push_back(back.there);
-  tasks_.input_of(at, use) = back.buffer;
+  const BufferId whole = draft_.program.buffer({kept.size, MemoryCategory::activations});
+  after.push_back(there);
+  return {rows_.all(kept.part, whole, at, std::move(after), gone), whole};
 }
 
 }  // namespace rehearsal::lower

@@ -7,11 +7,11 @@
 #include "lower/gradient_buckets.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/served.hpp"
+#include "lower/server.hpp"
 #include "lower/sharded_passes.hpp"
 #include "lower/step_emitter.hpp"
 #include "lower/step_end.hpp"
 #include "lower/tiers.hpp"
-#include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 namespace {
@@ -19,12 +19,14 @@ namespace {
 using graph::Coordinates;
 using graph::Lane;
 using graph::Pass;
+using Policy = plan::StatePolicy;
 
 class FrameworkEmitter : public StepEmitter {
  public:
   explicit FrameworkEmitter(ProgramDraft& draft)
       : draft_(draft),
         pipe_(draft.pipe),
+        policy_(draft.pipe.plan ? plan::state_policy(*draft.pipe.plan) : Policy{}),
         emitter_(draft.pipe.parts, draft.pipe.detail, draft.works, draft.program, draft.ends) {}
 
   void begin(const std::vector<std::uint32_t>& stages,
@@ -32,16 +34,16 @@ class FrameworkEmitter : public StepEmitter {
     stages_ = stages;
     resident_states();
     if (is_served()) served_.emplace(draft_);
-    if (pipe_.plan && pipe_.plan->gathers_under_forward()) gathered_.emplace(draft_, stages);
-    if (pipe_.plan && pipe_.plan->passes_in_parts()) sharded_.emplace(draft_, emitter_, stages);
-    if (overlaps() && !reduced_in_passes()) begin_buckets(last_gradient);
+    if (policy_.gather == Policy::Gather::under_forward) gathered_.emplace(draft_, stages);
+    if (pipe_.plan && plan::passes_in_parts(*pipe_.plan)) sharded_.emplace(draft_, emitter_, stages);
+    if (overlaps()) begin_buckets(last_gradient);
   }
 
   // Emitted part by part if shards or checkpoints come and go, if the forward waits for parameters gathered under it,
   // or if gradients are reduced under the last backward: a bucket then travels while later parts compute.
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
     const bool gathers = gathered_ && gathered_->waits(at);
-    const bool reduces = last_gradient && overlaps() && !reduced_in_passes();
+    const bool reduces = last_gradient && overlaps();
     PassTasks::AroundParts around;
     if (gathers) emitter_.split(at.stage, at.microbatch);
     if (gathers) around.before = [&](std::size_t use, auto& waits) { gathered_->before(at, use, waits); };
@@ -78,14 +80,14 @@ class FrameworkEmitter : public StepEmitter {
                          graph::kNoMicrobatch};
     const LocalTask last(draft_.program.size() - 1);
     if (is_served()) return finish_served(at, last);
-    if (reduced_in_passes())
+    if (policy_.reduce == Policy::Reduce::per_part)
       reduced_ = sharded_->finish();
     else if (overlaps())
       for (const bool experts : {false, true})
         if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
 
     if (fused_.dense + fused_.experts > 0) copy_back();
-    const bool reduced = !draft_.replicated() || reduced_in_passes() || overlaps();
+    const bool reduced = !draft_.replicated() || policy_.reduce != Policy::Reduce::at_end;
     std::vector<LocalTask> before{reduced_.value_or(last)};
     for (const auto& task : step_end(plan, stages_, reduced)) {
       const auto endpoint = task.group ? draft_.group_end(*task.group) : graph::kNoEndpoint;
@@ -94,18 +96,15 @@ class FrameworkEmitter : public StepEmitter {
       std::vector<graph::BufferUse> uses;
       if (task.pass == Pass::optimizer) copy_gradients(uses);
       if (const auto* on_host = std::get_if<graph::HostStep>(&task.work))
-        before = Tiers(draft_).update(on_host->parameters, on_host->traffic, here, before.front());
+        before = update_on_host(draft_, on_host->parameters, on_host->traffic, here, before.front());
       else
-        before.assign(1, draft_.program.add({draft_.works.intern(task.work), task.lane, here, endpoint}, before, uses));
+        before.assign(1, draft_.program.add({task.intern(draft_.works), task.lane, here, endpoint}, before, uses));
     }
   }
 
  private:
   bool is_served() const { return pipe_.plan && pipe_.plan->job.data_parallel.served(); }
-  bool overlaps() const { return (draft_.replicated() || is_served()) && pipe_.plan->overlaps_gradients(); }
-  // ZeRO-2 and 3 reduce after each micro-batch; passes split into parts for another reason reduce at the end of the
-  // step.
-  bool reduced_in_passes() const { return sharded_ && sharded_->reduces(); }
+  bool overlaps() const { return policy_.reduce == Policy::Reduce::under_backward; }
   double gradient_bytes() const { return plan::state_bytes(pipe_.plan->job.training).gradients; }
 
   void begin_buckets(const std::map<std::uint32_t, std::uint32_t>& last_gradient) {
@@ -132,13 +131,17 @@ class FrameworkEmitter : public StepEmitter {
     }
     for (const bool experts : {false, true})
       if (const double rest = buckets_->close(experts); rest > 0) reduce(rest, experts);
-    const auto pulled = served_->pull(at);
-    if (pipe_.plan->job.data_parallel.update == plan::DataParallel::Update::server) return;
+    auto arrives = at;
+    arrives.pass = Pass::parameter_gather;
+    LocalTask pulled;
+    for (std::size_t bucket = 0; bucket < draft_.ends.pushed.size(); ++bucket)
+      served_->pull(arrives, [&](std::size_t, LocalTask arrived) { pulled = arrived; });
+    if (policy_.update == Policy::Update::server) return;
     for (const auto& task : step_end(*pipe_.plan, stages_, true)) {
       std::vector<graph::BufferUse> uses;
       if (task.pass == Pass::optimizer) copy_gradients(uses);
       at.pass = task.pass;
-      draft_.program.add({draft_.works.intern(task.work), task.lane, at}, std::vector{pulled}, uses);
+      draft_.program.add({task.intern(draft_.works), task.lane, at}, std::vector{pulled}, uses);
     }
   }
   void add_to_buckets(const StageParts::Use& use) {
@@ -146,7 +149,7 @@ class FrameworkEmitter : public StepEmitter {
       if (share.full) reduce(share.bucket, share.experts);
   }
   void reduce(double parameters, bool experts) {
-    if (served_) return served_->push(parameters, bucket_at_, bucket_complete_);
+    if (served_) return served_->push(parameters, bucket_at_, [&](std::size_t) { return bucket_complete_; });
     if (pipe_.plan->fuses_gradients()) {
       bucket_complete_ =
           draft_.program.add({draft_.works.intern(copy_to_fused(*pipe_.plan, parameters)), Lane::compute, bucket_at_});
@@ -199,18 +202,26 @@ class FrameworkEmitter : public StepEmitter {
       draft_.program.resident(
           {bytes(parameters_ * job.framework.flat_gradient_bytes), graph::MemoryCategory::gradients});
     keep(&plan::StateBytes::optimizer, graph::MemoryCategory::optimizer);
-    if (job.training.optimizer == models::OptimizerKind::adalomo) factored_moments();
+    if (job.training.optimizer->also_keeps) also_kept();
     if (job.framework.workspace > Bytes{})
       draft_.program.resident({job.framework.workspace, graph::MemoryCategory::workspace});
   }
 
-  // Factored moments are held whole on every replica (adalomo.py, __init__).
-  void factored_moments() {
+  // States that are not so many for each parameter, but follow from the tensors.
+  void also_kept() {
+    const auto& optimizer = *pipe_.plan->job.training.optimizer;
+    const bool shards = optimizer.shards_also && policy_.shards_optimizer;
     std::vector<Bytes> tensors;
     Bytes all{};
     for (const auto stage : stages_)
       for (const auto& use : pipe_.parts.stages[stage].uses) {
-        tensors.push_back(bytes(models::factored_moment(pipe_.parts.parts[use.part].model->segments)));
+        double kept = 0;
+        for (const auto& segment : pipe_.parts.parts[use.part].model->segments) {
+          const bool experts = replicas_of(segment.tensors) == Axis::expert_data;
+          const auto replicas = double(experts ? pipe_.plan->expert_replicas() : pipe_.plan->replicas());
+          kept += optimizer.also_keeps(segment.tensors) / (shards ? replicas : 1);
+        }
+        tensors.push_back(bytes(kept));
         all += tensors.back();
       }
     draft_.program.resident({all, graph::MemoryCategory::optimizer, draft_.program.tensors(std::move(tensors))});
@@ -254,10 +265,11 @@ class FrameworkEmitter : public StepEmitter {
 
   ProgramDraft& draft_;
   const Pipeline& pipe_;
+  const Policy policy_;
   PassTasks emitter_;
   std::vector<std::uint32_t> stages_;
   std::optional<ShardedPasses> sharded_;  // ZeRO-2 and 3, other tiers, sharded or offloaded checkpoints
-  std::optional<ServedUpdate> served_;    // parameter servers
+  std::optional<ServerMessages> served_;  // parameter servers
   std::optional<GatheredForward> gathered_;
   double parameters_ = 0;
   std::optional<GradientBuckets> buckets_;

@@ -20,8 +20,12 @@ constexpr std::size_t kSegmentsHeld = 3;
 
 }  // namespace
 
-HostUpdates::HostUpdates(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers)
-    : draft_(draft), sequencer_(sequencer), tiers_(tiers), offload_(tiers.offload()) {}
+HostUpdates::HostUpdates(ProgramDraft& draft, Sequencer& sequencer, Tiers& tiers)
+    : draft_(draft),
+      sequencer_(sequencer),
+      tiers_(tiers),
+      offload_(tiers.offload()),
+      policy_(plan::state_policy(*draft.pipe.plan)) {}
 
 Precision HostUpdates::stored() const { return draft_.pipe.plan->network().precision; }
 bool HostUpdates::has_master() const { return offload_.parameters == Tier::device || stored() != Precision::fp32; }
@@ -65,12 +69,12 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
   std::vector<LocalTask> ready;
   std::vector<BufferUse> uses;
 
-  const auto read = [&](BufferPool& room, TierBuffer from, Bytes size, const std::vector<LocalTask>& when,
+  const auto read = [&](BufferPool& room, const TierBuffer& from, Bytes size, const std::vector<LocalTask>& when,
                         std::optional<Axis> shard = {}) -> BufferPool::Slot* {
     auto& slot = room.next();
     auto after = slot.used;
     after.insert(after.end(), when.begin(), when.end());
-    ready.push_back(tiers_.copy(size, from, {Tier::host, slot.buffer}, here, std::move(after), shard));
+    ready.push_back(tiers_.copy(size, from, {Tier::host, {slot.buffer}}, here, std::move(after), {1, shard}));
     return &slot;
   };
 
@@ -78,9 +82,9 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
   if (offload_.gradients == Tier::host) {
     ready = held.stored;
   } else {
-    const bool of_all = offload_.gradients == Tier::device && held.shards > 1 && draft_.pipe.plan->zero() == 1;
+    const bool of_all = offload_.gradients == Tier::device && held.shards > 1 && !policy_.shards_gradients;
     const auto& when = offload_.gradients == Tier::device ? complete : held.stored;
-    gradient = read(gradients_, {offload_.gradients, *held.gradients}, floats(held.shard()), when,
+    gradient = read(gradients_, {offload_.gradients, {*held.gradients}}, floats(held.shard()), when,
                     of_all ? std::optional(held.replicas) : std::nullopt);
     if (offload_.gradients == Tier::device) result.left = ready.back();
     held.may_store = {ready.back()};
@@ -89,13 +93,13 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
 
   const bool disks = offload_.optimizer == Tier::nvme;
   BufferPool::Slot* const moments =
-      disks ? read(moments_, {Tier::nvme, *held.states}, floats(2 * held.shard()), {}) : nullptr;
+      disks ? read(moments_, {Tier::nvme, {*held.states}}, floats(2 * held.shard()), {}) : nullptr;
   uses.emplace_back(moments ? moments->buffer : *held.states, Access::write);
 
   const TierBuffer wide =
-      held.master ? TierBuffer{offload_.optimizer, *held.master} : TierBuffer{offload_.parameters, held.parameters};
+      held.master ? TierBuffer{offload_.optimizer, {*held.master}} : TierBuffer{offload_.parameters, {held.parameters}};
   BufferPool::Slot* const master = wide.tier == Tier::nvme ? read(masters_, wide, floats(held.shard()), {}) : nullptr;
-  result.result = master ? master->buffer : wide.buffer, result.slot = master;
+  result.result = master ? master->buffer : wide.buffer(), result.slot = master;
   uses.emplace_back(result.result, Access::write);
 
   if (const auto kept = returned_.find(held.described); kept != returned_.end()) {
@@ -117,15 +121,15 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
   draft_.program.host_step(held.described, result.done);
   if (gradient) gradient->used = {result.done};
   if (offload_.gradients == Tier::host) held.may_store = {result.done};
-  const auto write = [&](BufferPool::Slot* slot, TierBuffer to, Bytes size) {
-    if (slot) slot->used = {tiers_.copy(size, {Tier::host, slot->buffer}, to, here, {result.done})};
+  const auto write = [&](BufferPool::Slot* slot, const TierBuffer& to, Bytes size) {
+    if (slot) slot->used = {tiers_.copy(size, {Tier::host, {slot->buffer}}, to, here, {result.done})};
   };
-  write(moments, {Tier::nvme, *held.states}, floats(2 * held.shard()));
+  write(moments, {Tier::nvme, {*held.states}}, floats(2 * held.shard()));
   write(master, wide, floats(held.shard()));
   if (result.slot && result.slot != master) {
     result.slot->used = {result.done};
     if (offload_.parameters == Tier::nvme)
-      write(result.slot, {Tier::nvme, held.parameters}, sized(held.shard(), stored()));
+      write(result.slot, {Tier::nvme, {held.parameters}}, sized(held.shard(), stored()));
   }
   return result;
 }
@@ -134,10 +138,10 @@ HostUpdates::Step HostUpdates::step(ShardState& held, const std::vector<LocalTas
 void HostUpdates::bring_back(ShardState& held, Step& step, std::vector<LocalTask> after) {
   if (offload_.parameters != Tier::device) return;
   after.push_back(step.done);
-  const bool whole = held.shards > 1 && draft_.pipe.plan->zero() < 3;
-  step.back =
-      tiers_.copy(sized(held.shard(), stored()), {Tier::host, step.result}, {Tier::device, held.parameters},
-                  at(held, Pass::optimizer), std::move(after), whole ? std::optional(held.replicas) : std::nullopt);
+  const bool whole = held.shards > 1 && policy_.gathers_updated();
+  step.back = tiers_.copy(sized(held.shard(), stored()), {Tier::host, {step.result}}, {Tier::device, {held.parameters}},
+                          at(held, Pass::optimizer), std::move(after),
+                          {1, whole ? std::optional(held.replicas) : std::nullopt});
   if (step.slot) step.slot->used.push_back(*step.back);
 }
 
@@ -148,7 +152,6 @@ void HostUpdates::begin(std::span<ShardState> all) {
 
 void HostUpdates::finish(std::span<ShardState> all) {
   const auto complete = sequencer_.so_far();
-  const int zero = draft_.pipe.plan->zero();
   std::vector<Step> steps;
   for (ShardState& held : all) {
     steps.push_back(late() ? late_.at(held.described) : step(held, complete));
@@ -159,13 +162,13 @@ void HostUpdates::finish(std::span<ShardState> all) {
     if (!steps[i].left) continue;
     sequencer_.wait_for(*steps[i].left);
     const BufferUse gradient(*held.gradients, Access::write);
-    sequencer_.kernel({.kind = KernelKind::clear, .dims = {zero == 1 ? held.elements : held.shard()}},
+    sequencer_.kernel({.kind = KernelKind::clear, .dims = {policy_.shards_gradients ? held.shard() : held.elements}},
                       at(held, Pass::optimizer), std::span(&gradient, 1));
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ShardState& held = all[i];
     if (steps[i].back) sequencer_.wait_for(*steps[i].back);
-    if (held.shards > 1 && (zero == 1 || zero == 2)) {
+    if (held.shards > 1 && policy_.gathers_updated()) {
       const BufferUse parameters(held.parameters, Access::write);
       sequencer_.collective(CollectiveKind::all_gather, stored(), held.elements, at(held, Pass::parameter_gather),
                             std::span(&parameters, 1), held.replicas);

@@ -7,14 +7,15 @@
 #include <span>
 #include <vector>
 
-#include "lower/network_tiers.hpp"
+#include "lower/sequencer.hpp"
 #include "lower/shard_state.hpp"
+#include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
 
 class HostUpdates {
  public:
-  HostUpdates(ProgramDraft& draft, Sequencer& sequencer, NetworkTiers& tiers);
+  HostUpdates(ProgramDraft& draft, Sequencer& sequencer, Tiers& tiers);
 
   bool active() const { return offload_.optimizer != Tier::device; }
   // Delayed update: uses the gradients of the previous step, while the passes of this one run (section 4.2).
@@ -47,8 +48,9 @@ class HostUpdates {
 
   ProgramDraft& draft_;
   Sequencer& sequencer_;
-  NetworkTiers& tiers_;
+  Tiers& tiers_;
   const models::Offload& offload_;
+  const plan::StatePolicy policy_;
   BufferPool gradients_, moments_, masters_, results_;
   // By ShardState::described. Results of delayed updates wait until the passes that use the older parameters have
   // ended.

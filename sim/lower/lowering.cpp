@@ -149,15 +149,16 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   End end;
   end.ranks.resize(ranks_);
   if (!plan_) return end;
-  const bool replicated = plan_->replicas() > 1;
-  const bool overlapped = replicated && plan_->overlaps_gradients();
-  if (plan_->performed() || plan_->passes_in_parts() || parts_.pieces > 1 || plan_->job.training.norms_first())
+  const auto policy = plan::state_policy(*plan_);
+  const bool replicated = plan_->replicas() > 1,
+             overlapped = policy.reduce == plan::StatePolicy::Reduce::under_backward;
+  if (plan_->performed() || plan::passes_in_parts(*plan_) || parts_.pieces > 1 || plan_->job.training.norms_first())
     return std::nullopt;
   if (plan_->laid_out() || plan_->job.training.leaves_device()) return std::nullopt;
   if (plan_->job.data_parallel.served()) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && plan_->fuses_gradients()) return std::nullopt;
-  if (plan_->gathers_under_forward()) return std::nullopt;
+  if (policy.gather == plan::StatePolicy::Gather::under_forward) return std::nullopt;
   if (overlapped && (problem.stages() > 1 || schedule.splits_backward)) return std::nullopt;
   if (overlapped) end.last_backward = last_backward();
   for (std::uint32_t r = 0; r < ranks_; r++) {
@@ -165,7 +166,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
     for (std::uint32_t c = 0; c < chunks_; c++) stages.push_back(schedule::stage_of(schedule.placement, problem, r, c));
     std::sort(stages.begin(), stages.end());
     for (const auto& task : step_end(*plan_, stages, overlapped || !replicated))
-      end.ranks[r].emplace_back(builder_.intern(task.work), task.group == Axis::pipeline);
+      end.ranks[r].emplace_back(task.intern(builder_), task.group == Axis::pipeline);
   }
   return end;
 }

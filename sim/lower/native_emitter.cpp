@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "lower/network_checkpoints.hpp"
+#include "lower/checkpoints.hpp"
 #include "lower/network_state.hpp"
 
 namespace rehearsal::lower {
@@ -23,7 +23,7 @@ class NativeEmitter : public StepEmitter {
         parts_(draft.pipe.parts),
         sequencer_(draft),
         state_(draft, sequencer_),
-        checkpoints_(draft, sequencer_, state_.tiers()) {
+        checkpoints_(draft, rows(), &sequencer_) {
     for (const auto& stage : parts_.stages)
       for (const auto& use : stage.uses) by_position_.push_back(&use);
   }
@@ -140,20 +140,41 @@ class NativeEmitter : public StepEmitter {
   }
 
   // --- what is kept of layers that are recomputed -------------------------------------------------------------------
+  static Checkpoints::Key checkpoint(std::size_t position, const Coordinates& at) {
+    return {0, at.microbatch, position};
+  }
+  Checkpoints::Rows rows() {
+    return {[this](BufferId whole, BufferId part, const Coordinates& at) {
+              const auto& plan = *draft_.pipe.plan;
+              const std::int64_t columns = plan.job.model.hidden, width = bytes_per_element(plan.network().precision),
+                                 rows = draft_.program.buffer(part).size.count() / width / columns;
+              const std::vector<BufferUse> uses{
+                  {part, Access::allocate}, {whole, Access::read}, {part, Access::write}, {whole, Access::free}};
+              return sequencer_.kernel({.kind = KernelKind::own_rows, .dims = {rows, columns, plan.shard.tensor}}, at,
+                                       uses);
+            },
+            [this](BufferId part, BufferId whole, const Coordinates& at, auto, const std::vector<BufferUse>& gone) {
+              std::vector<BufferUse> uses{
+                  {whole, Access::allocate}, {part, Access::read}, {whole, Access::write}, {part, Access::free}};
+              uses.insert(uses.end(), gone.begin(), gone.end());
+              sequencer_.tensor_gather(draft_.program.buffer(whole).size, at, uses);
+              return sequencer_.last();
+            }};
+  }
   void keep_checkpoint(std::size_t position, const Coordinates& at) {
     if (!checkpoints_.keeps(at.layer)) return;
     const auto input = activations_.extract({position, at.microbatch});
     INVARIANT(!input.empty(), "what a recomputation begins with outlives the forward");
-    checkpoints_.keep(input.key(), input.mapped(), at);
+    checkpoints_.keep(checkpoint(position, at), input.mapped(), at, sequencer_.last());
   }
   // Brings back the checkpoint of this use, and starts to fetch those of the following uses.
   void bring_checkpoints(std::size_t use, const Coordinates& at, const Coordinates& here) {
     const auto& uses = parts_.stages[at.stage].uses;
     const std::size_t first = first_position(parts_, at.stage), ahead = state_.tiers().slots();
     for (std::size_t i = use + 1; i-- > 0 && use - i < ahead;)
-      if (checkpoints_.keeps(uses[i].layer)) checkpoints_.begin({first + i, at.microbatch}, here);
-    const Key key{first + use, at.microbatch};
-    if (checkpoints_.keeps(uses[use].layer)) activations_[key] = checkpoints_.back(key, here);
+      if (checkpoints_.keeps(uses[i].layer)) checkpoints_.begin(checkpoint(first + i, at), here);
+    if (checkpoints_.keeps(uses[use].layer))
+      activations_[{first + use, at.microbatch}] = checkpoints_.back(checkpoint(first + use, at), here).input;
   }
 
   // --- values -------------------------------------------------------------------------------------------------------
@@ -200,8 +221,8 @@ class NativeEmitter : public StepEmitter {
   };
   Whole gather(const std::vector<Operation>& steps, const Part& part, std::size_t position, const Coordinates& at) {
     Whole whole{std::vector<std::optional<BufferId>>(part.model->segments.size()), {}, {}};
-    const bool away = state_.parameters_away();
-    if (state_.zero() < 3 && !away) return whole;
+    const bool away = state_.policy().parameters != Tier::device;
+    if (state_.policy().gather != plan::StatePolicy::Gather::per_part) return whole;
     for (std::size_t s = 0; s < whole.buffers.size(); s++) {
       const bool needed = std::any_of(steps.begin(), steps.end(), [&](const Operation& step) {
         return std::any_of(step.step->operands.begin(), step.step->operands.end(), [&](const Operand& o) {
@@ -302,7 +323,7 @@ class NativeEmitter : public StepEmitter {
   std::vector<const StageParts::Use*> by_position_;  // parts counted through the model
   Sequencer sequencer_;
   NetworkState state_;
-  NetworkCheckpoints checkpoints_;
+  Checkpoints checkpoints_;
   std::map<Key, BufferId> activations_, gradients_;       // on the borders between parts
   std::map<Key, BufferId> skips_, skip_gradients_;        // by the number of the skip connection
   std::map<Key, BufferId> pieces_, gradients_of_pieces_;  // keys and values that pieces of a sequence share

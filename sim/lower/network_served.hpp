@@ -6,23 +6,9 @@
 // has sent its own gradients of it; messages not yet received stay in the transport. So a worker has one set of
 // parameters and of gradients whatever the delay, and a server one sum.
 #pragma once
-#include "lower/network_state.hpp"
+#include "lower/step_emitter.hpp"
 
 namespace rehearsal::lower {
-
-// A worker's side, in its program.
-class ServedSegments {
- public:
-  ServedSegments(ProgramDraft& draft, Sequencer& sequencer);
-  // The gradients of a segment are complete: sends each server its part.
-  void push(std::int64_t elements, BufferId gradients);
-  // Receives the results of a segment, in push order: parameters, or sums of gradients in fp32.
-  void pull(std::int64_t elements, Precision precision, BufferId into);
-
- private:
-  ProgramDraft& draft_;
-  Sequencer& sequencer_;
-};
 
 // The program of a server: for each iteration and segment it sums what `workers` push, in the order of their turns,
 // updates its part if servers run the optimizer, and sends the result. `worker`: the program of one, which says what is

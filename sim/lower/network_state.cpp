@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "lower/network_served.hpp"
-#include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 
@@ -63,37 +61,16 @@ std::size_t first_position(const Parts& parts, std::uint32_t stage) {
   return position;
 }
 
-bool keeps_master(const plan::Plan& plan) {
-  return plan.network().precision != Precision::fp32 && !plan.job.training.updates_at_once();
-}
-std::int64_t states_of_step(const plan::Plan& plan) {
-  return (plan.job.training.optimizer == models::OptimizerKind::adamw ? 2 : 0) + (keeps_master(plan) ? 1 : 0);
-}
-Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas) {
-  const bool adamw = plan.job.training.optimizer == models::OptimizerKind::adamw;
-  Kernel kernel{.kind = adamw ? KernelKind::adamw : KernelKind::sgd, .dims = {elements}};
-  kernel.dims[4] = numbered(replicas);
-  kernel.precision = plan.network().precision;
-  return kernel;
-}
-
 NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
     : draft_(draft),
       sequencer_(sequencer),
-      zero_(draft.pipe.plan->zero()),
-      tiers_(draft),
-      updates_(draft, sequencer, tiers_),
-      leaving_(sequencer) {
-  if (draft.pipe.plan->job.data_parallel.served()) served_ = std::make_unique<ServedSegments>(draft, sequencer);
+      policy_(plan::state_policy(*draft.pipe.plan)),
+      tiers_(draft, &sequencer),
+      updates_(draft, sequencer, tiers_) {
+  if (draft.pipe.plan->job.data_parallel.served()) served_.emplace(draft);
 }
-NetworkState::~NetworkState() = default;
 
 Precision NetworkState::precision() const { return draft_.pipe.plan->network().precision; }
-
-bool NetworkState::lomo() const { return draft_.pipe.plan->job.training.updates_at_once(); }
-bool NetworkState::adalomo() const {
-  return draft_.pipe.plan->job.training.optimizer == models::OptimizerKind::adalomo;
-}
 
 void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
   const auto& plan = *draft_.pipe.plan;
@@ -117,8 +94,7 @@ void NetworkState::begin(const std::vector<std::uint32_t>& stages) {
 }
 
 void NetworkState::open_rooms() {
-  const auto& offload = tiers_.offload();
-  if (!offload.states()) return;
+  if (!tiers_.offload().states()) return;
   if (updates_.active()) updates_.open(held_);
   std::int64_t largest = 0;
   std::size_t segments = 0;
@@ -128,12 +104,12 @@ void NetworkState::open_rooms() {
     room.open(draft_, slots, {.size = size, .category = category, .tier = tier});
   };
   const auto share = sized(largest, precision());
-  if (offload.parameters != Tier::device)
+  if (policy_.parameters != Tier::device)
     open(parameters_, segments * tiers_.slots(), share, MemoryCategory::communication, Tier::device);
-  if (offload.parameters == Tier::nvme)
+  if (policy_.parameters == Tier::nvme)
     open(parameters_staged_, segments * tiers_.slots(), share, MemoryCategory::parameters, Tier::host);
-  if (offload.gradients != Tier::device) open(sums_, 2, floats(largest), MemoryCategory::communication, Tier::device);
-  if (offload.gradients == Tier::nvme)
+  if (policy_.gradients != Tier::device) open(sums_, 2, floats(largest), MemoryCategory::communication, Tier::device);
+  if (policy_.gradients == Tier::nvme)
     open(gradients_staged_, 2, floats(largest), MemoryCategory::gradients, Tier::host);
 }
 
@@ -154,35 +130,34 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
     held.replicas = replicas_of(segment.tensors);
-    if (zero_ > 0) held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
+    if (policy_.shards_optimizer)
+      held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
     const std::int64_t cut = served_ ? plan.job.data_parallel.servers : held.shards;
     held.elements = (segment.elements + cut - 1) / cut * cut;
     held.copy = segment.tied && head && plan.job.copies == 1;  // with two directions each rank has one, like replicas
     const std::int64_t shard = held.shard();
-    const auto& offload = tiers_.offload();
     const auto keep = [&](Bytes size, MemoryCategory category, Tier tier) {
       return program.resident({.size = size, .category = category, .tier = tier});
     };
-    held.parameters =
-        keep(sized(zero_ == 3 ? shard : held.elements, precision()), MemoryCategory::parameters, offload.parameters);
-    if (!lomo())
-      held.gradients = keep(floats(zero_ >= 2 ? shard : held.elements), MemoryCategory::gradients, offload.gradients);
-    const bool elsewhere = served_ && plan.job.data_parallel.update == plan::DataParallel::Update::server;
-    const bool master = keeps_master(plan) && !elsewhere && !updates_.active();
-    const std::int64_t states = elsewhere || updates_.active() ? 0 : states_of_step(plan);
+    held.parameters = keep(sized(policy_.shards_parameters ? shard : held.elements, precision()),
+                           MemoryCategory::parameters, policy_.parameters);
+    if (!in_backward())
+      held.gradients =
+          keep(floats(policy_.shards_gradients ? shard : held.elements), MemoryCategory::gradients, policy_.gradients);
+    const bool away = policy_.update != plan::StatePolicy::Update::device && !in_backward();
+    const std::int64_t states = away ? 0 : models::kept_elements(optimizer(), held.own(precision()));
     if (updates_.active()) updates_.hold(held);
-    if (adalomo())
-      held.states = program.resident({bytes(models::factored_moment({segment})), MemoryCategory::optimizer});
-    if (states > 0) held.states = program.resident({floats(states * shard), MemoryCategory::optimizer});
+    if (states > 0) held.states = program.resident({floats(states), MemoryCategory::optimizer});
 
     const bool late = updates() == schedule::Updates::late;
     for (std::int64_t v = 0; v < (late ? 1 : served_ ? 0 : plan.job.data_parallel.delay); ++v)
       held.older.push_back(program.resident({sized(held.elements, precision()), MemoryCategory::parameters}));
-    graph::Segment described{held.parameters, held.elements, held.shards, zero_ == 3 && held.shards > 1, {}, held.copy,
-                             segment.tensors, precision(),   {}};
+    graph::Segment described{
+        held.parameters, held.elements, held.shards, policy_.shards_parameters && held.shards > 1, {}, held.copy,
+        segment.tensors, precision(),   {}};
     if (late) described.previous = held.older.front();
-    described.master = master ? held.states : held.master;
-    if (plan.job.training.optimizer == models::OptimizerKind::adamw) described.moments = held.states;
+    described.master = models::keeps_master(optimizer(), precision()) && !away ? held.states : held.master;
+    if (optimizer().moments > 0) described.moments = held.states;
     for (auto& tensor : described.tensors) tensor.layer = layer;
     held.described = program.segment(std::move(described));
     at_[position].push_back(held_.size());
@@ -261,19 +236,18 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   const auto clip = !norm_ ? Clip::none : at.pass == Pass::norm_backward ? Clip::add : Clip::scale;
   at.pass = Pass::gradient_reduce;
   sum_over_tensor(held, gradient, at);
-  if (lomo()) {
+  if (in_backward()) {
     if (draft_.replicated(held.replicas))
       sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.elements, at, std::span(&whole, 1),
                             held.replicas);
     at.pass = Pass::optimizer;
-    if (adalomo()) return update_matrices(held, gradient, at);
     update(held, gradient, false, at, gradient, clip);
     return;
   }
   if (held.shards > 1)
     sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, std::span(&whole, 1),
                           held.replicas);
-  if (tiers_.offload().gradients != Tier::device) return store(index, gradient, at);
+  if (policy_.gradients != Tier::device) return store(index, gradient, at);
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
@@ -283,66 +257,48 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
 // again. The gradient of one segment leaves while the next one is computed.
 void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates& at) {
   ShardState& held = held_[index];
-  const TierBuffer home{tiers_.offload().gradients, *held.gradients};
+  const TierBuffer home{policy_.gradients, {*held.gradients}};
   const Bytes size = floats(held.shard());
   if (held.stored.empty()) {
-    leaving_.settle(1, at);
     const auto shard = held.shards > 1 ? std::optional(held.replicas) : std::nullopt;
-    const auto way =
-        tiers_.store(size, gradient, home, at, sequencer_.so_far(), held.may_store, gradients_staged_, shard);
-    held.stored = {way.there};
-    leaving_.add(way.left, gradient);
+    held.stored = {tiers_.leave(size, gradient, home, false, at, {{}, held.may_store}, &gradients_staged_, {1, shard})};
     return;
   }
   auto& sum = sums_.next();
-  sequencer_.wait_for(tiers_.fetch(size, home, sum.buffer, at, held.stored, sum.used, gradients_staged_));
+  const TierBuffer here{Tier::device, {sum.buffer}};
+  sequencer_.wait_for(tiers_.move(size, home, here, at, {held.stored, sum.used}, &gradients_staged_).there);
   const std::vector<BufferUse> uses{{gradient, Access::read}, {sum.buffer, Access::write}, {gradient, Access::free}};
   sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
-  const auto way = tiers_.store(size, sum.buffer, home, at, sequencer_.so_far(), {}, gradients_staged_);
+  const auto way = tiers_.move(size, here, home, at, {sequencer_.so_far(), {}}, &gradients_staged_);
   held.stored = {way.there}, sum.used = {way.left};
 }
 
 BufferPool::Slot& NetworkState::fetch(std::size_t index, const Coordinates& at) {
   const ShardState& held = held_[index];
   auto& slot = parameters_.next();
-  const auto size = sized(zero_ == 3 ? held.shard() : held.elements, precision());
-  sequencer_.wait_for(tiers_.fetch(size, {tiers_.offload().parameters, held.parameters}, slot.buffer, at, {}, slot.used,
-                                   parameters_staged_));
+  const auto size = sized(policy_.shards_parameters ? held.shard() : held.elements, precision());
+  sequencer_.wait_for(tiers_
+                          .move(size, {policy_.parameters, {held.parameters}}, {Tier::device, {slot.buffer}}, at,
+                                {{}, slot.used}, &parameters_staged_)
+                          .there);
   return slot;
-}
-
-// Matrix by matrix, in the order of the segment; their moments are stored one after the other.
-void NetworkState::update_matrices(const ShardState& held, BufferId gradient, const Coordinates& at) {
-  std::vector<models::MatrixPlace> all;
-  for (const auto& tensor : held.segment->tensors)
-    for (const auto& matrix : models::matrices_of(tensor)) all.push_back(matrix);
-  std::int64_t moments = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool last = i + 1 == all.size();
-    Kernel kernel{.kind = KernelKind::adalomo, .dims = {all[i].rows, all[i].columns, last}};
-    kernel.offsets = {all[i].offset, all[i].offset, moments};
-    moments += all[i].moments();
-    std::vector<BufferUse> uses{
-        {gradient, Access::write}, {held.parameters, Access::write}, {*held.states, Access::write}};
-    if (last) uses.emplace_back(gradient, Access::free);
-    sequencer_.kernel(kernel, at, uses);
-  }
 }
 
 void NetworkState::update(const ShardState& held, BufferId gradient, bool part_of_gradient, const Coordinates& at,
                           std::optional<BufferId> free, Clip clip) {
+  auto own = held.own(precision());
   // With ZeRO-3 a rank holds only its shard; else all parameters, of which a sharded update touches a part.
-  const bool part_of_parameters = held.shards > 1 && zero_ < 3;
-  const auto flat = [](bool part) { return static_cast<std::int64_t>(part ? Flat::part : Flat::own); };
+  if (held.shards > 1 && !policy_.shards_parameters) own.parameters = Flat::part;
+  if (part_of_gradient) own.gradient = Flat::part;
+  own.clip = clip;
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
   if (held.states) uses.emplace_back(*held.states, Access::write);
   if (clip != Clip::none) uses.emplace_back(*norm_, Access::write);
-  if (free) uses.emplace_back(*free, Access::free);
-  auto kernel = step_kernel(*draft_.pipe.plan, held.shard(), held.replicas);
-  kernel.dims[1] = flat(part_of_gradient), kernel.dims[2] = flat(part_of_parameters);
-  if (lomo() && precision() != Precision::fp32) kernel.dims[3] = static_cast<std::int64_t>(Master::none);
-  kernel.dims[5] = static_cast<std::int64_t>(clip);
-  sequencer_.kernel(kernel, at, uses);
+  const auto kernels = optimizer().kernels(own);
+  for (const auto& kernel : kernels) {
+    if (free && &kernel == &kernels.back()) uses.emplace_back(*free, Access::free);
+    sequencer_.kernel(kernel, at, uses);
+  }
 }
 
 void NetworkState::clear_double(BufferId buffer, Pass pass) {
@@ -357,7 +313,7 @@ void NetworkState::finish_norms() { clear_double(loss(), Pass::norm_backward); }
 // and 3 have reduced already; 3 needs no gather, because every pass gathers anew.
 void NetworkState::finish_step() {
   if (norm_) clear_double(*norm_, Pass::optimizer);
-  if (lomo() || updates() == schedule::Updates::every_backward) return;  // done
+  if (in_backward() || updates() == schedule::Updates::every_backward) return;  // done
   if (served_) return finish_served();
   const auto& plan = *draft_.pipe.plan;
   const Coordinates at{Pass::gradient_reduce, 0, graph::kNoLayer, graph::kNoMicrobatch};
@@ -375,13 +331,14 @@ void NetworkState::finish_step() {
     const BufferUse gradient(*held.gradients, Access::write);
     if (!transient_gradients()) sum_over_tensor(held, *held.gradients, with(Pass::gradient_reduce, held));
     if (held.tied && plan.shares_embedding() && !held.both_ends)
-      sequencer_.embedding_sum(zero_ >= 2 ? held.shard() : held.elements, with(Pass::embedding_reduce, held),
-                               std::span(&gradient, 1));
-    if (draft_.replicated(held.replicas) && zero_ < 2)
-      sequencer_.collective(zero_ == 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, Precision::fp32,
-                            held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1), held.replicas);
+      sequencer_.embedding_sum(policy_.shards_gradients ? held.shard() : held.elements,
+                               with(Pass::embedding_reduce, held), std::span(&gradient, 1));
+    if (draft_.replicated(held.replicas) && !policy_.shards_gradients)
+      sequencer_.collective(policy_.sums_to_shards ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                            Precision::fp32, held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1),
+                            held.replicas);
   }
-  leaving_.settle(0, at);
+  tiers_.settle(0, at);
   if (updates_.active()) return updates_.finish(ordered);
   for (const ShardState& held : ordered) {
     if (!held.older.empty()) {
@@ -389,14 +346,14 @@ void NetworkState::finish_step() {
                                         {held.older[iteration_ % held.older.size()], Access::write}};
       sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, with(Pass::optimizer, held), uses);
     }
-    const bool sharded = held.shards > 1;
-    update(held, *held.gradients, sharded && zero_ == 1, with(Pass::optimizer, held));
-    if (sharded && zero_ == 1) {  // the update cleared its own part; the others hold sums that went to their owners
+    const bool part = held.shards > 1 && !policy_.shards_gradients;
+    update(held, *held.gradients, part, with(Pass::optimizer, held));
+    if (part) {  // the update cleared its own part; the others hold sums that went to their owners
       const BufferUse gradient(*held.gradients, Access::write);
       sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, with(Pass::optimizer, held),
                         std::span(&gradient, 1));
     }
-    if (sharded && (zero_ == 1 || zero_ == 2)) {
+    if (held.shards > 1 && policy_.gathers_updated()) {
       const BufferUse parameters(held.parameters, Access::write);
       sequencer_.collective(CollectiveKind::all_gather, precision(), held.elements, with(Pass::parameter_gather, held),
                             std::span(&parameters, 1), held.replicas);
@@ -405,14 +362,34 @@ void NetworkState::finish_step() {
   ++iteration_;
 }
 
+void NetworkState::push(std::int64_t elements, BufferId gradients) {
+  const auto here = in_step(Pass::gradient_reduce);
+  const Bytes part = sized(elements / served_->servers(), Precision::fp32);
+  const std::vector<BufferUse> read{{gradients, Access::read}};
+  served_->push(double(elements), here, [&](std::size_t turn) {
+    const graph::StagingCopy out{part, false, part * static_cast<std::int64_t>(turn)};
+    return sequencer_.compute(draft_.works.intern(out), here, read);
+  });
+}
+
+void NetworkState::pull(std::int64_t elements, Precision precision, BufferId into) {
+  const auto here = in_step(Pass::parameter_gather);
+  const Bytes part = sized(elements / served_->servers(), precision);
+  const std::vector<BufferUse> write{{into, Access::write}};
+  served_->pull(here, [&](std::size_t turn, LocalTask arrived) {
+    const graph::StagingCopy in{part, true, part * static_cast<std::int64_t>(turn)};
+    sequencer_.compute(draft_.works.intern(in), here, write, graph::kNoEndpoint, arrived);
+  });
+}
+
 // Sends gradients and receives the results of `delay` iterations ago; the last iteration receives all that are left.
 void NetworkState::finish_served() {
   const auto& plan = *draft_.pipe.plan;
   const auto& data = plan.job.data_parallel;
-  const bool here = data.update == plan::DataParallel::Update::worker;
+  const bool here = policy_.update != plan::StatePolicy::Update::server;
   const auto delay = static_cast<std::uint32_t>(data.delay), last = plan.iterations() - 1;
   const Coordinates at{Pass::optimizer, 0, graph::kNoLayer, graph::kNoMicrobatch};
-  for (const ShardState& held : held_) served_->push(held.elements, *held.gradients);
+  for (const ShardState& held : held_) push(held.elements, *held.gradients);
   for (const ShardState& held : held_) {
     if (here && delay == 0) continue;  // the sum is written over them
     const BufferUse gradient(*held.gradients, Access::write);
@@ -422,7 +399,7 @@ void NetworkState::finish_served() {
   for (auto k = begun; k <= (begun == last ? last + delay : begun); ++k) {
     if (k < delay) continue;
     for (const ShardState& held : held_) {
-      served_->pull(held.elements, here ? Precision::fp32 : precision(), here ? *held.gradients : held.parameters);
+      pull(held.elements, here ? Precision::fp32 : precision(), here ? *held.gradients : held.parameters);
       if (here) update(held, *held.gradients, false, at);
     }
   }

@@ -2,28 +2,20 @@
 // ranks that hold the same ones (ZeRO, arXiv 1910.02054, section 5), and what the end of a step does to them. Experts
 // are replicated along Axis::expert_data, everything else over all data-parallel ranks.
 #pragma once
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "lower/host_updates.hpp"
-#include "lower/network_tiers.hpp"
 #include "lower/sequencer.hpp"
+#include "lower/server.hpp"
 #include "lower/shard_state.hpp"
+#include "lower/tiers.hpp"
 
 namespace rehearsal::lower {
-
-class ServedSegments;
-
-// An optimizer step on `elements` of a segment, and the fp32 values it keeps per element: moments, a master copy.
-Kernel step_kernel(const plan::Plan& plan, std::int64_t elements, Axis replicas);
-std::int64_t states_of_step(const plan::Plan& plan);
-bool keeps_master(const plan::Plan& plan);
 
 class NetworkState {
  public:
   NetworkState(ProgramDraft& draft, Sequencer& sequencer);
-  ~NetworkState();
   // Creates the resident buffers. Positions count the parts through the whole model.
   void begin(const std::vector<std::uint32_t>& stages);
   void finish_norms();  // the passes from here on train; the loss is counted anew
@@ -34,16 +26,15 @@ class NetworkState {
   const ShardState& held(std::size_t index) const { return held_[index]; }
   BufferId loss() const { return *loss_; }
 
-  int zero() const { return zero_; }
-  bool lomo() const;  // or AdaLOMO
-  bool adalomo() const;
+  const plan::StatePolicy& policy() const { return policy_; }
+  const models::Optimizer& optimizer() const { return *draft_.pipe.plan->job.training.optimizer; }
+  bool in_backward() const { return policy_.update == plan::StatePolicy::Update::in_backward; }
   Precision precision() const;  // of parameters
-  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once (LOMO), or accumulated
+  // Gradients live for one micro-batch only: reduced into shards (ZeRO-2, 3), consumed at once, or accumulated
   // off the device.
-  bool transient_gradients() const { return zero_ >= 2 || lomo() || tiers_.offload().gradients != Tier::device; }
+  bool transient_gradients() const { return policy_.reduce == plan::StatePolicy::Reduce::per_part || in_backward(); }
 
-  bool parameters_away() const { return tiers_.offload().parameters != Tier::device; }
-  NetworkTiers& tiers() { return tiers_; }
+  Tiers& tiers() { return tiers_; }
   // Fetches the rank's parameters of a segment that are kept off the device; the next task of any kind waits for the
   // copy. The caller records the last task that uses the slot.
   BufferPool::Slot& fetch(std::size_t index, const graph::Coordinates& at);
@@ -64,8 +55,10 @@ class NetworkState {
   void update(const ShardState& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {}, Clip clip = Clip::none);
   void clear_double(BufferId buffer, graph::Pass pass);
-  void update_matrices(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
   void sum_over_tensor(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
+  // Of a segment: sends each server its part of the gradients; receives the results, parameters or sums of gradients.
+  void push(std::int64_t elements, BufferId gradients);
+  void pull(std::int64_t elements, Precision precision, BufferId into);
   void finish_served();
   void store(std::size_t index, BufferId gradient, const graph::Coordinates& at);
   bool wanted(std::uint32_t stage, std::uint32_t version, std::uint32_t after) const;
@@ -73,13 +66,12 @@ class NetworkState {
 
   ProgramDraft& draft_;
   Sequencer& sequencer_;
-  int zero_ = 0;
-  NetworkTiers tiers_;
+  const plan::StatePolicy policy_;
+  Tiers tiers_;
   HostUpdates updates_;
   BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;
-  PendingOffload leaving_;                  // gradients
-  std::unique_ptr<ServedSegments> served_;  // with parameter servers
-  std::uint32_t iteration_ = 0;             // counted over those in the graph
+  std::optional<ServerMessages> served_;  // with parameter servers
+  std::uint32_t iteration_ = 0;           // counted over those in the graph
   std::vector<ShardState> held_;
   std::map<std::size_t, std::vector<std::size_t>> at_;  // position -> held
   std::optional<BufferId> loss_, norm_;  // norm_: squared norm of all gradients, if steps are clipped by it

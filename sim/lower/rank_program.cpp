@@ -86,7 +86,7 @@ class RankLowering {
     }
   }
   // The native backward overwrites what its forward has kept.
-  bool forwards_again() const { return pipe_.plan->zero() == 3 || pipe_.plan->performed(); }
+  bool forwards_again() const { return plan::state_policy(*pipe_.plan).shards_parameters || pipe_.plan->performed(); }
 
   static bool makes_gradient(schedule::Action action) {
     return action.op == Op::weight_gradient || action.op == Op::backward;

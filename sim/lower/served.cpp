@@ -10,14 +10,13 @@
 #include "lower/job_actors.hpp"
 #include "lower/network_served.hpp"
 #include "lower/programs.hpp"
+#include "lower/server.hpp"
 #include "models/traffic.hpp"
 
 namespace rehearsal::lower {
 namespace {
 
-using graph::Coordinates;
 using graph::EndpointId;
-using graph::EndpointKind;
 using graph::Lane;
 using graph::MemoryCategory;
 using graph::Pass;
@@ -57,31 +56,26 @@ std::vector<std::uint32_t> workers_by_turn(const plan::Job& job, std::uint32_t s
   return workers;
 }
 
-// The program of a server, or of its thread for one worker. Sends get their sizes and ways once it is known which ranks
+// The server of a framework, or its thread for one worker. Sends get their sizes and ways once it is known which ranks
 // are at their other ends.
-class Server {
+class FrameworkServer : public Server {
  public:
-  Server(const plan::Plan& plan, const std::vector<double>& pushed, graph::GraphBuilder& works, std::size_t workers,
-         bool holds_states)
-      : job_(plan.job),
-        pushed_(pushed),
-        works_(works),
-        program_(job_.threads() > 1 ? "thread of a parameter server" : "parameter server") {
+  FrameworkServer(const plan::Plan& plan, const std::vector<double>& pushed, graph::GraphBuilder& works,
+                  std::size_t workers, bool holds_states)
+      : Server(works, workers, plan.job.threads() > 1 ? "thread of a parameter server" : "parameter server"),
+        job_(plan.job),
+        pushed_(pushed) {
     if (holds_states) resident_states();
-    for (std::size_t w = 0; w < workers; ++w) {
-      ends_.in.push_back(program_.endpoint(EndpointKind::receive));
-      ends_.out.push_back(program_.endpoint(EndpointKind::send));
-    }
     ends_.pushed = pushed;
   }
 
   LoweredRank run() && {
-    for (const double parameters : pushed_) bucket(parameters / servers_of(job_));
+    for (std::size_t bucket = 0; bucket < pushed_.size(); ++bucket) serve(bucket);
     return {std::move(program_).finish(), std::move(ends_)};
   }
 
  private:
-  static Coordinates at(Pass pass) { return {pass, 0, graph::kNoLayer, graph::kNoMicrobatch}; }
+  double parameters(std::size_t bucket) const { return pushed_[bucket] / servers_of(job_); }
 
   void resident_states() {
     const auto states = server_states(job_);
@@ -97,38 +91,25 @@ class Server {
     hold(largest * served_bytes(job_).pushed * job_.workers(), MemoryCategory::buffers);
   }
 
-  // Receives the gradients of a bucket, sums or applies them, and sends the result.
-  void bucket(double parameters) {
-    const double gradient = served_bytes(job_).pushed;
-    LocalTask done;
-    for (std::size_t w = 0; w < ends_.in.size(); ++w) {
-      const auto arrived =
-          program_.add({works_.intern(graph::Receive{}), Lane::receive, at(Pass::gradient_reduce), ends_.in[w].value});
-      if (job_.data_parallel.unbounded()) {
-        done = update(parameters, arrived);
-        continue;
-      }
-      // The first gradient is copied, all others are added: read, with the sum read and written.
-      const MemoryBound add{bytes(parameters * gradient * (w == 0 ? 2 : 3)), 1};
-      done = program_.add({works_.intern(add), Lane::compute, at(Pass::gradient_reduce)}, std::vector{arrived});
-    }
-    if (servers_update(job_) && !job_.data_parallel.unbounded()) done = update(parameters, done);
-    for (const auto end : ends_.out)
-      program_.add({works_.intern(graph::FixedDelay{}), Lane::send_out, at(Pass::parameter_gather), end.value},
-                   std::vector{done});
+  LocalTask take(std::size_t bucket, std::size_t worker, LocalTask arrived) override {
+    if (job_.data_parallel.unbounded()) return step(bucket, arrived);
+    // The first gradient is copied, all others are added: read, with the sum read and written.
+    const MemoryBound sum{bytes(parameters(bucket) * served_bytes(job_).pushed * (worker == 0 ? 2 : 3)), 1};
+    return add(sum, Lane::compute, Pass::gradient_reduce, {arrived});
   }
+  LocalTask update(std::size_t bucket, LocalTask after) override {
+    return servers_update(job_) && !job_.data_parallel.unbounded() ? step(bucket, after) : after;
+  }
+  LocalTask give(std::size_t, LocalTask done) override { return done; }
+
   // Memory traffic of a worker's own optimizer; one kernel per bucket, without host time and launches.
-  LocalTask update(double parameters, LocalTask after) {
+  LocalTask step(std::size_t bucket, LocalTask after) {
     const double moved = models::optimizer_bytes(job_.training, job_.framework);
-    return program_.add({works_.intern(MemoryBound{bytes(parameters * moved), 1}), Lane::compute, at(Pass::optimizer)},
-                        std::vector{after});
+    return add(MemoryBound{bytes(parameters(bucket) * moved), 1}, Lane::compute, Pass::optimizer, {after});
   }
 
   const plan::Job& job_;
   const std::vector<double>& pushed_;
-  graph::GraphBuilder& works_;
-  graph::ProgramBuilder program_;
-  Ends ends_;
 };
 
 // All ranks and channels. Programs: 0 for workers, 1 for servers, 2 for server threads that hold no state.
@@ -261,28 +242,6 @@ plan::StateBytes server_states(const plan::Job& job) {
   return {states.parameters, sums, states.optimizer};
 }
 
-ServedUpdate::ServedUpdate(ProgramDraft& draft) : draft_(draft) {
-  for (std::uint32_t turn = 0; turn < servers_of(draft.pipe.plan->job); ++turn) {
-    draft.ends.out.push_back(draft.program.endpoint(EndpointKind::send));
-    draft.ends.in.push_back(draft.program.endpoint(EndpointKind::receive));
-  }
-}
-
-void ServedUpdate::push(double parameters, const Coordinates& at, LocalTask after) {
-  draft_.ends.pushed.push_back(parameters);
-  for (const auto end : draft_.ends.out)
-    draft_.program.add({draft_.works.intern(graph::FixedDelay{}), Lane::send_out, at, end.value}, std::vector{after});
-}
-
-LocalTask ServedUpdate::pull(Coordinates at) {
-  at.pass = Pass::parameter_gather;
-  LocalTask last(draft_.program.size() - 1);
-  for (std::size_t bucket = 0; bucket < draft_.ends.pushed.size(); ++bucket)
-    for (const auto end : draft_.ends.in)
-      last = draft_.program.add({draft_.works.intern(graph::Receive{}), Lane::receive, at, end.value});
-  return last;
-}
-
 std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,
                                        graph::GraphBuilder& builder) {
   const auto& job = plan.job;
@@ -295,9 +254,9 @@ std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& pla
     ends.push_back(std::move(rank.ends)), kinds.push_back(std::move(rank.program));
   };
   auto serves = plan.performed() ? network_server(plan, worker.program, job.workers(), builder)
-                                 : Server(plan, pushed, builder, threads ? 1 : job.workers(), true).run();
+                                 : FrameworkServer(plan, pushed, builder, threads ? 1 : job.workers(), true).run();
   add(std::move(worker)), add(std::move(serves));
-  if (threads) add(Server(plan, pushed, builder, 1, false).run());
+  if (threads) add(FrameworkServer(plan, pushed, builder, 1, false).run());
 
   const JobActors actors = cast_of(job, ends);
   const bool uneven = health || !job.cluster.groups.empty();

@@ -1,5 +1,5 @@
-// Data parallelism by parameter servers (sim/design/parameter-servers.md): what a worker pushes and pulls at the end of
-// its backward, the programs of servers, and the graph of both. Gradients are sent bucket by bucket, each split evenly
+// Data parallelism by parameter servers (sim/design/parameter-servers.md): the programs of
+// a framework's servers, and the graph of workers and servers. Gradients are sent bucket by bucket, each split evenly
 // over all servers.
 //
 // A server that waits for all workers is one rank. An asynchronous one has a thread for each worker, each a rank, so
@@ -12,7 +12,6 @@
 #include "graph/builder.hpp"
 #include "lower/lowering.hpp"
 #include "lower/rank_program.hpp"
-#include "lower/step_emitter.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::lower {
@@ -27,19 +26,6 @@ ServedBytes served_bytes(const plan::Job& job);
 // of gradients, and the optimizer's states where the update runs.
 plan::StateBytes worker_states(const plan::Job& job);
 plan::StateBytes server_states(const plan::Job& job);
-
-// A worker's side, in its program.
-class ServedUpdate {
- public:
-  explicit ServedUpdate(ProgramDraft& draft);
-  // The gradients of `parameters` parameters are complete when `after` has ended.
-  void push(double parameters, const graph::Coordinates& at, LocalTask after);
-  // Pulls the results, in the order in which they were pushed. Returns the last task.
-  LocalTask pull(graph::Coordinates at);
-
- private:
-  ProgramDraft& draft_;
-};
 
 // Adds a rank for each worker, all with this program, and the ranks of the servers.
 std::optional<ResourceMap> join_served(LoweredRank worker, const plan::Plan& plan, const Options& options,

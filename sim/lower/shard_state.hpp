@@ -30,6 +30,7 @@ struct ShardState {
   bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
   std::uint16_t stage = 0;  // of the model
   std::int64_t shard() const { return elements / shards; }
+  models::OwnShard own(Precision precision) const { return {segment->tensors, shard(), precision, replicas}; }
 
   // Gradients kept off the device: when the last one of this step has arrived, and what the first one waits for.
   std::vector<LocalTask> stored, may_store;

@@ -24,15 +24,14 @@ ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::v
     : draft_(draft),
       tasks_(tasks),
       plan_(*draft.pipe.plan),
+      policy_(plan::state_policy(plan_)),
       replicated_(plan_.replicas() > 1),
-      gathers_(plan_.gathers()),
-      reduces_(plan_.zero() >= 2 || plan_.job.training.offload.gradients != Tier::device),
-      at_once_(plan_.job.training.updates_at_once()),
-      overlaps_(plan_.overlaps_gradients() && !at_once_),
-      prefetch_(plan_.zero() == 3 && plan_.overlaps_gathers() ? plan_.job.training.gathered_ahead() : 0),
-      delay_(overlaps_ ? prefetch_ : std::min<std::int64_t>(prefetch_, 1)),
+      gathers_(policy_.gather == plan::StatePolicy::Gather::per_part),
+      reduces_(policy_.reduce == plan::StatePolicy::Reduce::per_part),
+      at_once_(policy_.update == plan::StatePolicy::Update::in_backward),
+      delay_(policy_.reduces_beside ? policy_.prefetch : std::min<std::int64_t>(policy_.prefetch, 1)),
       tiers_(draft),
-      checkpoints_(draft, tasks),
+      checkpoints_(draft, rows()),
       tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
@@ -106,7 +105,7 @@ class ShardedPasses::Tiled : public PassTasks::Around {
 void ShardedPasses::begin(Unit unit, const Coordinates& at, std::vector<LocalTask>& before) {
   emit_reductions(std::int64_t(computed_.size()) - delay_);
   if (needs(at.pass)) gather(unit, at, before);
-  if (!overlaps_) emit_reductions(kAll);
+  if (!policy_.reduces_beside) emit_reductions(kAll);
   if (blocks_) before.push_back(reduced_.back()), blocks_ = false;
 }
 
@@ -132,7 +131,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     begin(unit, here, after);
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
-    checkpoints_.before(at, unit.use, after);
+    bring_checkpoint(at, unit.use, after);
     if (part(unit).model->tiles.empty()) {
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
     } else {  // tiles' gradients leave before that of the rest
@@ -142,7 +141,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
       batch_.buckets = std::move(rest), copied_ = copied;
     }
-    checkpoints_.after(at, unit.use, done);
+    if (checkpoints_.active()) ended_.push_back(done), keep_checkpoint(at, unit.use);
     if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done, use(unit).part);
@@ -157,6 +156,41 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
   return done;
 }
 
+Checkpoints::Rows ShardedPasses::rows() {
+  return {[this](BufferId whole, BufferId part, const Coordinates& at) {
+            const Bytes moved(2 * draft_.program.buffer(part).size.count());
+            return draft_.program.add(
+                {draft_.works.intern(MemoryBound{moved, 1, Traffic::plain}), graph::Lane::compute, at}, {},
+                std::vector<BufferUse>{{part, Access::allocate}, {whole, Access::free}});
+          },
+          [this](BufferId part, BufferId whole, const Coordinates& at, std::vector<LocalTask> after, const auto&) {
+            const graph::Collective gather{CollectiveKind::all_gather, draft_.program.buffer(whole).size,
+                                           plan_.group(Axis::tensor)};
+            return tasks_.tensor_collective(draft_.works.intern(gather), at, after,
+                                            std::vector<BufferUse>{{whole, Access::allocate}, {part, Access::free}});
+          }};
+}
+
+void ShardedPasses::keep_checkpoint(const Coordinates& at, std::size_t of_use) {
+  if (at.pass != Pass::forward || !checkpoints_.keeps(use({at.stage, of_use}).layer)) return;
+  if (auto& held = tasks_.input_of(at, of_use)) {
+    ended_.back() = checkpoints_.keep({at.stage, at.microbatch, of_use}, *held, at, ended_.back());
+    held.reset();
+  }
+}
+
+void ShardedPasses::bring_checkpoint(const Coordinates& at, std::size_t of_use, std::vector<LocalTask>& waits) {
+  const Checkpoints::Key key{at.stage, at.microbatch, of_use};
+  if ((at.pass != Pass::backward && at.pass != Pass::input_gradient) || !checkpoints_.holds(key)) return;
+  const auto ahead = tiers_.offload().prefetch;
+  Tiers::When when{{}, ended_before(ended_, ahead)};
+  if (checkpoints_.tier() == Tier::nvme) when.ready = ended_before(ended_, 2 * ahead);
+  const auto back = checkpoints_.back(key, at, waits, when);
+  if (checkpoints_.cut()) waits.clear();
+  waits.push_back(back.there);
+  tasks_.input_of(at, of_use) = back.input;
+}
+
 // The unit `prefetch` places after one may be gathered when that one starts: when the one before it has ended and, as
 // the lane is serial, its own gather. A unit that is still gathered is not gathered twice. Its shards may have to be
 // fetched from another tier first.
@@ -168,8 +202,10 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
       if (tasks.empty() || tasks.front() < used->second) tasks.assign(1, used->second);
     return tasks;
   };
-  const Tiers::When when{after_use(ended_before(computed_, prefetch_ + 2 * offload.prefetch)),
-                         after_use(ended_before(computed_, prefetch_ + offload.prefetch))};
+  Tiers::When when;
+  if (policy_.parameters == Tier::nvme)
+    when.ready = after_use(ended_before(computed_, policy_.prefetch + 2 * offload.prefetch));
+  when.room = after_use(ended_before(computed_, policy_.prefetch + offload.prefetch));
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
@@ -178,17 +214,21 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     const bool layer = use(unit).layer != graph::kNoLayer;
     const Bytes size =
         bytes(count * (layer ? plan_.gathered_bytes() : plan::state_bytes(plan_.job.training).parameters));
-    auto ready = after_use(ended_before(computed_, prefetch_));
+    auto ready = after_use(ended_before(computed_, policy_.prefetch));
     std::vector<BufferUse> uses;
-    if (offload.parameters != Tier::device) {
+    if (policy_.parameters != Tier::device) {
       const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.replicas() : 1);
       const Bytes share(offload.one_owner ? size : bytes(double(size.count()) / double(plan_.replicas())));
-      const auto fetched = tiers_.fetch(offload.parameters, share, MemoryCategory::communication, here, when, turns);
+      const BufferId own = draft_.program.buffer({share, MemoryCategory::communication});
+      const auto there = tiers_
+                             .move(share, {policy_.parameters}, {Tier::device, {own}}, here, when,
+                                   MemoryCategory::communication, {turns})
+                             .there;
       if (!replicated_) {
-        gathered_[unit].push_back(fetched.buffer), before.push_back(fetched.there);
+        gathered_[unit].push_back(own), before.push_back(there);
         continue;
       }
-      ready.push_back(fetched.there), uses.emplace_back(fetched.buffer, Access::free);
+      ready.push_back(there), uses.emplace_back(own, Access::free);
     }
     const BufferId whole = draft_.program.buffer({size, MemoryCategory::communication});
     gathered_[unit].push_back(whole);
@@ -294,7 +334,7 @@ void ShardedPasses::emit_reductions(std::int64_t up_to) {
       reduced_.back() = task;
     }
     if (at_once_) update(batch, reduced_.back());
-    blocks_ = !overlaps_;
+    blocks_ = !policy_.reduces_beside;
   }
 }
 
@@ -305,7 +345,7 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
   std::vector<BufferUse> uses;
   for (const BufferId gradient : bucket.gradients)
     if (!at_once_) uses.emplace_back(gradient, Access::free);
-  const bool leaves = tiers_.offload().gradients != Tier::device;
+  const bool leaves = policy_.gradients != Tier::device;
   const Bytes shard(bytes(double(size.count()) / double(plan_.replicas())));
   std::vector<BufferId> own;
   if (leaves) {
@@ -322,14 +362,17 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
 // async_accumulate_grad_in_cpu_via_gpu; stage3.py does the same).
 LocalTask ShardedPasses::store(const Batch& batch, Bytes size, LocalTask complete,
                                const std::vector<BufferId>& sources) {
-  const Tier tier = tiers_.offload().gradients;
+  const Tier tier = policy_.gradients;
   std::vector<LocalTask> ready{complete};
   auto held = sources;
   if (batch.at.microbatch != first_gradient_.at(batch.at.stage)) {
-    const auto sum = tiers_.fetch(tier, size, MemoryCategory::communication, batch.at, {ready, ready});
-    ready.push_back(sum.there), held.push_back(sum.buffer);
+    held.push_back(draft_.program.buffer({size, MemoryCategory::communication}));
+    ready.push_back(
+        tiers_
+            .move(size, {tier}, {Tier::device, {held.back()}}, batch.at, {ready, ready}, MemoryCategory::communication)
+            .there);
   }
-  return tiers_.store(tier, size, MemoryCategory::communication, batch.at, std::move(ready), held);
+  return tiers_.move(size, {Tier::device, held}, {tier}, batch.at, {ready, {}}, MemoryCategory::communication).there;
 }
 
 // All ranks have the whole sum, and each updates its shard of the parameters (LOMO's fuse_update_zero3).
@@ -354,7 +397,7 @@ void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
     uses.insert(uses.end(), {{wide, Access::allocate}, {wide, Access::free}});
   }
   // Each rank has the norm of its shard: all-reduce them, tensor by tensor.
-  if (training.optimizer == models::OptimizerKind::adalomo && !batch.norms)
+  if (training.optimizer->needs_norm_of_each && !batch.norms)
     for (std::size_t i = 0; i < tensors.size(); ++i)
       reduced = draft_.data_collective(CollectiveKind::all_reduce, Bytes(4), at, std::vector{reduced});
   at.pass = Pass::optimizer;

@@ -30,8 +30,6 @@ class ShardedPasses {
 
   // One pass of one stage; returns its last compute task.
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
-  // Whether gradients are reduced to shards or offloaded in every micro-batch; else the caller reduces them.
-  bool reduces() const { return reduces_; }
   // Issues the remaining reductions; returns the last one of the step.
   std::optional<LocalTask> finish();
 
@@ -58,6 +56,9 @@ class ShardedPasses {
   bool needs(graph::Pass pass) const { return gathers_ && pass != graph::Pass::weight_gradient; }
   void begin(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   void drop(Unit unit, std::vector<graph::BufferUse>& uses);
+  Checkpoints::Rows rows();
+  void keep_checkpoint(const graph::Coordinates& at, std::size_t of_use);
+  void bring_checkpoint(const graph::Coordinates& at, std::size_t of_use, std::vector<LocalTask>& waits);
   void gradients_complete(const graph::Coordinates& at, LocalTask done, std::size_t part);
   void wait_for_buckets(std::vector<LocalTask>& before) const;
 
@@ -90,15 +91,15 @@ class ShardedPasses {
   ProgramDraft& draft_;
   PassTasks& tasks_;
   const plan::Plan& plan_;
+  const plan::StatePolicy policy_;
   const bool replicated_;
   const bool gathers_, reduces_;
-  const bool at_once_;  // updates follow each reduction (LOMO)
-  const bool overlaps_;
-  const std::int64_t prefetch_;  // units gathered ahead
-  const std::int64_t delay_;     // gathers that precede a reduction on the lane
+  const bool at_once_;        // updates follow each reduction (LOMO)
+  const std::int64_t delay_;  // gathers that precede a reduction on the lane
   Tiers tiers_;
   Checkpoints checkpoints_;
-  bool tied_here_;  // both ends of a tied embedding: one table, reduced with the embedding
+  std::vector<LocalTask> ended_;  // last tasks of parts, in order, if there are checkpoints to keep
+  bool tied_here_;                // both ends of a tied embedding: one table, reduced with the embedding
 
   Bytes copied_;  // bytes of gradients copied to where they wait
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lower/rank_program.hpp"
+#include "plan/state_policy.hpp"
 
 namespace rehearsal::lower {
 

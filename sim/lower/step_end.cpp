@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "models/traffic.hpp"
+#include "plan/state_policy.hpp"
 
 namespace rehearsal::lower {
 
@@ -17,15 +18,16 @@ constexpr double kMostPieces = 100'000;
 
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, Axis replicas) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
-  return {plan.reduces_to_shards() ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
-          plan.group(replicas)};
+  return {plan::state_policy(plan).sums_to_shards ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+          bytes(size), plan.group(replicas)};
 }
 
 graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
   return MemoryBound{bytes(2 * parameters * plan::state_bytes(plan.job.training).gradients), 1};
 }
 graph::Work copy_from_fused(const plan::Plan& plan, double parameters, Axis replicas) {
-  return copy_to_fused(plan, plan.reduces_to_shards() ? parameters / double(plan.replicas(replicas)) : parameters);
+  const bool own = plan::state_policy(plan).sums_to_shards;
+  return copy_to_fused(plan, own ? parameters / double(plan.replicas(replicas)) : parameters);
 }
 
 namespace {
@@ -51,14 +53,43 @@ void reduce(const plan::Plan& plan, double parameters, Axis replicas, std::vecto
   }
 }
 
+// What the optimizer runs on whole matrices.
+void on_matrices(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, std::vector<EndTask>& tasks) {
+  const auto& training = plan.job.training;
+  if (!training.optimizer->on_matrices) return;
+  const bool shards = plan::state_policy(plan).shards_optimizer;
+  models::StepOf step{training, {}, shards ? plan.replicas() : 1, shards ? plan.expert_replicas() : 1};
+  for (const auto s : stages) {
+    const auto& stage = plan.stage(s);
+    if (stage.embedding) step.parts.push_back(&plan.network().embedding);
+    for (std::int64_t l = 0; l < stage.layers; ++l) step.parts.push_back(&plan.network().layer(stage.first + l));
+    if (stage.head) step.parts.push_back(&plan.network().head);
+  }
+  for (const auto& piece : training.optimizer->on_matrices(step)) {
+    EndTask task{{}, Lane::compute, Pass::optimizer, {}, piece.count};
+    if (const auto* gemm = std::get_if<Gemm>(&piece.what)) task.work = *gemm;
+    if (const auto* kernel = std::get_if<MemoryBound>(&piece.what)) task.work = *kernel;
+    if (const auto* exchange = std::get_if<models::StepPiece::Exchange>(&piece.what)) {
+      task.work = graph::Collective{exchange->kind, exchange->size, plan.group(replicas(exchange->experts))};
+      task.lane = Lane::data_comm, task.group = replicas(exchange->experts);
+    }
+    tasks.push_back(std::move(task));
+  }
+}
+
 }  // namespace
+
+WorkId EndTask::intern(graph::GraphBuilder& works) const {
+  const WorkId one = works.intern(work);
+  return count == 1 ? one : works.intern(graph::Sequence{{{one, count}}});
+}
 
 std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uint32_t>& stages, bool reduced) {
   std::vector<EndTask> tasks;
   const auto states = plan::state_bytes(plan.job.training);
   const auto held = plan.learning(stages);
   const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
-  const int zero = plan.zero();
+  const auto policy = plan::state_policy(plan);
   const bool experts = held.experts > 0 && expert_replicas > 1;
   if (!reduced) reduce(plan, held.dense, Axis::data, tasks);
   if (!reduced && experts) reduce(plan, held.experts, Axis::expert_data, tasks);
@@ -67,7 +98,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const bool end =
       std::any_of(stages.begin(), stages.end(), [&](auto s) { return plan.stage(s).embedding || plan.stage(s).head; });
   if (plan.shares_embedding() && end && !plan.one_table(stages)) {
-    const double shards = zero >= 2 ? replicas : 1;  // each GPU's own part of the sum
+    const double shards = policy.shards_gradients ? replicas : 1;  // each GPU's own part of the sum
     const Bytes size = bytes(plan.table_parameters() * states.gradients / shards);
     tasks.push_back({graph::Collective{CollectiveKind::all_reduce, size, plan.group(Axis::pipeline)}, Lane::data_comm,
                      Pass::embedding_reduce, Axis::pipeline});
@@ -75,15 +106,16 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
 
   // Traffic of the update on this rank's shard; ZeRO-1 and 2 also copy between their flat shards and the parameters
   // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
-  if (plan.job.training.updates_at_once()) return tasks;  // done
-  const bool flat = zero >= 1 && zero < 3;
-  const double own = zero >= 1 ? held.dense / replicas + held.experts / expert_replicas : held.all();
+  if (policy.update == plan::StatePolicy::Update::in_backward) return tasks;  // done
+  const bool flat = policy.gathers_updated();
+  const double own = policy.shards_optimizer ? held.dense / replicas + held.experts / expert_replicas : held.all();
   const double moved = models::optimizer_bytes(plan.job.training, plan.job.framework);
-  const bool on_host = plan.job.training.offload.optimizer != Tier::device;  // which then also unscales gradients
+  const bool on_host = policy.update == plan::StatePolicy::Update::host;  // which then also unscales gradients
   if (plan.job.training.scales_loss() && plan.job.framework.scaling_bytes > 0 && !on_host)
     tasks.push_back(
         {graph::OptimizerStep{own, bytes(own * plan.job.framework.scaling_bytes)}, Lane::compute, Pass::optimizer});
   if (plan.job.training.skipped) return tasks;
+  on_matrices(plan, stages, tasks);
   if (on_host)
     tasks.push_back(
         {graph::HostStep{own, bytes(own * plan.job.framework.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
@@ -95,7 +127,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back({graph::Collective{CollectiveKind::all_gather, size, plan.group(replicas)}, Lane::data_comm,
                      Pass::parameter_gather, replicas});
   };
-  const bool behind = flat && !plan.gathers_under_forward();
+  const bool behind = policy.gather == plan::StatePolicy::Gather::behind_update;
   if (behind) gather(held.dense, Axis::data);
   if (behind && experts) gather(held.experts, Axis::expert_data);
   return tasks;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "graph/builder.hpp"
 #include "graph/task_graph.hpp"
 #include "plan/plan.hpp"
 
@@ -16,6 +17,8 @@ struct EndTask {
   graph::Lane lane;
   graph::Pass pass;
   std::optional<Axis> group = {};  // that performs it (plan::Plan::group)
+  std::uint32_t count = 1;         // how often the work is done, back to back
+  WorkId intern(graph::GraphBuilder& works) const;
 };
 
 // `stages`: those of the rank, ascending. `reduced`: the passes have already reduced the gradients.

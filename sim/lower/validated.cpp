@@ -48,10 +48,12 @@ std::size_t place_of_validation(const graph::TaskGraph& graph, const graph::Prog
 // The program of a pipeline rank, with the endpoints that carry the state.
 class Validated {
  public:
-  Validated(const graph::TaskGraph& one, const graph::Program& program, graph::GraphBuilder& works,
-            std::optional<graph::Work> to_previous, std::optional<graph::Work> to_next, bool rolled_back)
+  Validated(const graph::TaskGraph& one, const graph::Program& program, const models::Optimizer::TakesBack& kernels,
+            graph::GraphBuilder& works, std::optional<graph::Work> to_previous, std::optional<graph::Work> to_next,
+            bool rolled_back)
       : one_(one),
         program_(program),
+        kernels_(kernels),
         works_(works),
         rolled_back_(rolled_back),
         place_(place_of_validation(one, program)),
@@ -63,9 +65,9 @@ class Validated {
     ends_ = state_ends(into_, to_previous.has_value(), to_next.has_value());
     for (std::size_t i = 0; i < program.size(); ++i) {
       const auto* kernel = kernel_of(one, program, i);
-      if (kernel && kernel->kind == KernelKind::adamw) steps_.push_back(i);
+      if (kernel && kernel->kind == kernels_.step) steps_.push_back(i);
     }
-    INVARIANT(!steps_.empty(), "AdamW is what can be taken back");
+    INVARIANT(!steps_.empty(), "there is a step to be taken back");
   }
 
   // Messages before the validation, by endpoint: those that a rank sends, or those that its passes receive.
@@ -103,7 +105,7 @@ class Validated {
  private:
   LocalTask copy(std::size_t i) {
     WorkId work = program_.work[i];
-    if (std::binary_search(steps_.begin(), steps_.end(), i)) work = as(i, KernelKind::adamw_keep);
+    if (std::binary_search(steps_.begin(), steps_.end(), i)) work = as(i, kernels_.keep);
     return copies_.add(i, work, copies_.dependencies(i));
   }
   WorkId as(std::size_t step, KernelKind kind) {
@@ -159,8 +161,8 @@ class Validated {
       const auto& uses = program_.uses[step];  // residents, which keep their numbers
       const auto again = [&](KernelKind kind) { into_.add({as(step, kind), Lane::compute, here(step)}, {}, uses); };
       if (rolled_back_) {
-        again(KernelKind::adamw_rollback);
-        again(KernelKind::adamw);  // and clears the gradient
+        again(kernels_.undo);
+        again(kernels_.step);  // and clears the gradient
         continue;
       }
       const auto* kernel = kernel_of(one_, program_, step);
@@ -212,6 +214,7 @@ class Validated {
 
   const graph::TaskGraph& one_;
   const graph::Program& program_;
+  const models::Optimizer::TakesBack& kernels_;
   graph::GraphBuilder& works_;
   bool rolled_back_;
   std::size_t place_;
@@ -219,14 +222,14 @@ class Validated {
   graph::Repeat copies_;
   std::optional<WorkId> to_previous_, to_next_;  // messages
   StateEnds ends_;
-  std::vector<std::size_t> steps_;  // AdamW, segment by segment
+  std::vector<std::size_t> steps_;  // of the optimizer, segment by segment
   std::optional<BufferId> state_;
 };
 
 }  // namespace
 
-graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, std::uint32_t iterations,
-                           bool rolled_back) {
+graph::TaskGraph validated(const graph::TaskGraph& one, const models::Optimizer::TakesBack& kernels,
+                           std::uint32_t pipeline, std::uint32_t iterations, bool rolled_back) {
   const auto ranks = by_pipeline_rank(one, pipeline);
   const auto messages = state_messages(one, pipeline);
   auto builder = with_works(one);
@@ -239,7 +242,7 @@ graph::TaskGraph validated(const graph::TaskGraph& one, std::uint32_t pipeline, 
         throw UserError(
             "steps of sharded states, or of the host, are taken back with what was gathered of them, which cannot be "
             "performed yet; set parallelism.zero to 0 and leave training.offload out");
-    parts.emplace_back(one, program, builder, p > 0 ? std::optional(messages[p - 1]) : std::nullopt,
+    parts.emplace_back(one, program, kernels, builder, p > 0 ? std::optional(messages[p - 1]) : std::nullopt,
                        p + 1 < pipeline ? std::optional(messages[p]) : std::nullopt, rolled_back);
   }
   // The messages sent, by the endpoint of the receiver.

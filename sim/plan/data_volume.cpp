@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/state_policy.hpp"
+
 namespace rehearsal::plan {
 
 std::string DataVolume::form() const {
@@ -22,7 +24,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
-  volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : plan.reduces_to_shards() ? 1 : 2;
+  volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : state_policy(plan).sums_to_shards ? 1 : 2;
   // A tile is dropped between the recomputation that uses it and its backward.
   const bool thrice = job.training.offload.tiles > 1 && job.training.recompute == models::Recompute::full;
   if (plan.zero() == 3)

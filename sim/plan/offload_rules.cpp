@@ -20,6 +20,10 @@ void order(const models::Offload& o, std::vector<Violation>& all) {
   farther("parameters", o.parameters);
 }
 
+std::string behind_the_backward(const models::Training& t) {
+  return t.optimizer_in_backward ? "leave training.optimizer_in_backward out" : "set training.optimizer to adamw";
+}
+
 void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p, std::int64_t copies,
             std::vector<Violation>& all) {
   const auto& o = t.offload;
@@ -51,7 +55,8 @@ void layout(const models::Transformer& model, const models::Training& t, const P
         "experts have replicas of their own, whose gradients and parameters stay on the device; "
         "offload the optimizer alone");
   if (o.states() && t.updates_at_once())
-    add("training.offload", "lomo updates inside the backward and keeps no states; set training.optimizer to adamw");
+    add("training.offload", fmt::format("{} updates inside the backward, where its states are; {}", t.optimizer->name,
+                                        behind_the_backward(t)));
   if (o.activations != Tier::device && t.recompute != models::Recompute::full)
     add("training.offload.activations",
         "checkpoints of layers leave, from which the backward computes them again; set training.recompute to full");
@@ -86,9 +91,10 @@ void performed(const models::Transformer& model, const models::Training& t, cons
                std::vector<Violation>& all) {
   const auto& o = t.offload;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
-  if (o.states() && t.optimizer != models::OptimizerKind::adamw)
+  if (o.states() && !t.optimizer->on_host)
     add("training.offload.optimizer",
-        "of this program's own optimizers adamw alone runs on a host; set training.optimizer to adamw");
+        fmt::format("this program's own {} does not run on a host; set training.optimizer to adamw",
+                    t.optimizer->name));
   if (o.gradients != Tier::device && model.tie_embeddings && p.pipeline > 1)
     add("training.offload.gradients",
         "a tied table has gradients on the first and the last stage, which this program's own kernels add up on the "
@@ -122,7 +128,8 @@ void tiles(const models::Training& t, const models::Framework& framework, const 
     add("a tile's parameters are there while it computes alone, which needs parameters that are gathered or fetched; "
         "set parallelism.zero to 3, or training.offload.parameters to host");
   if (t.updates_at_once())
-    add("lomo reduces and updates tensor by tensor, which it would not have of tiles; set training.optimizer to adamw");
+    add(fmt::format("{} reduces and updates tensor by tensor, which it would not have of tiles; {}", t.optimizer->name,
+                    behind_the_backward(t)));
   if (framework.async_tensor && p.tensor > 1 && p.sequence)
     add("'framework.async_tensor' cuts products into pieces that travel over the tensor group, each with all "
         "parameters; "

@@ -15,6 +15,7 @@
 #include "plan/partition.hpp"
 #include "plan/routing.hpp"
 #include "plan/rules.hpp"
+#include "plan/state_policy.hpp"
 #include "plan/unpriced.hpp"
 
 namespace rehearsal::plan {
@@ -46,6 +47,27 @@ void check_adapters(const Job& job) {
   refuse(t.offload.states() || t.offload.tiles > 1, "frozen parameters have no states that could leave the GPU");
 }
 
+std::string refusal(const Job& job) {
+  const auto& p = job.parallelism;
+  const auto refuses = job.training.optimizer->refuses;
+  if (!refuses) return "";
+  return refuses({job.training, job.framework.native_kernels, job.model.is_moe(), std::max(p.tensor, p.expert_tensor)});
+}
+
+// An optimizer that steps on whole matrices does so where these are, and all at once.
+void check_whole_matrices(const Job& job) {
+  const auto& optimizer = *job.training.optimizer;
+  const auto refuse = [&](bool wrong, const char* what) {
+    if (wrong) throw UserError(fmt::format("optimizer {} steps on whole matrices: {}", optimizer.name, what));
+  };
+  const bool matrices = optimizer.on_matrices != nullptr;
+  refuse(matrices && job.training.offload.states(), "its states stay on the GPU; leave training.offload out");
+  refuse(matrices && job.data_parallel.served(),
+         "parameter servers have parts of them; set data_parallel to all-reduce");
+  refuse(job.framework.native_kernels && !optimizer.kernels,
+         "this program has no kernels for that; choose a 'framework'");
+}
+
 // Requirements of an optimizer that steps inside the backward.
 void check_updates_at_once(const Job& job) {
   const auto& p = job.parallelism;
@@ -55,53 +77,45 @@ void check_updates_at_once(const Job& job) {
       throw UserError(
           "gradient_clipping is of optimizers that step inside the backward; that of others is part of "
           "framework.optimizer_bytes: leave it out, or set training.optimizer to lomo");
+    if (const auto why = refusal(job); !why.empty())
+      throw UserError(fmt::format("optimizer {}: {}", job.training.optimizer->name, why));
     return;
   }
-  const bool lomo = job.training.optimizer == models::OptimizerKind::lomo, adamw = job.training.optimizer_in_backward;
+  const auto& optimizer = *job.training.optimizer;
+  const bool on_request = job.training.optimizer_in_backward;
   const auto refuse = [&](const std::string& what) {
     throw UserError(
-        fmt::format("optimizer {} updates each parameter inside the backward, from the gradient of one micro-batch: {}",
-                    adamw  ? "adamw"
-                    : lomo ? "lomo"
-                           : "adalomo",
-                    what));
+        fmt::format("optimizer {} updates each parameter inside the backward, from the gradient of one "
+                    "micro-batch: {}",
+                    optimizer.name, what));
   };
-  if (adamw && job.training.optimizer != models::OptimizerKind::adamw)
-    throw UserError(
-        "training.optimizer_in_backward is of adamw; leave it out: the others say themselves when they step");
-  if (adamw && (p.data * p.context > 1 || job.framework.native_kernels))
+  if (on_request && !optimizer.may_in_backward)
+    throw UserError(fmt::format("training.optimizer_in_backward is not of {}; leave it out", optimizer.name));
+  if (on_request && (p.data * p.context > 1 || job.framework.native_kernels))
     refuse(job.framework.native_kernels
                ? "this program's own kernels step once, behind the backward; leave training.optimizer_in_backward out"
                : "it is known of one replica; set parallelism.data and context to 1, or leave "
                  "training.optimizer_in_backward out");
-  if (adamw && job.training.clipping != GradientClipping::none)
+  if (on_request && job.training.clipping != GradientClipping::none)
     refuse("nobody knows the norm of all gradients by then; leave gradient_clipping out");
   if (job.microbatches > 1)
     refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
-  if (adamw) return;
+  if (on_request) return;
   if (job.framework.native_kernels && p.zero > 0)
     refuse("there are no states for zero to shard; set parallelism.zero to 0");
   if (!job.framework.native_kernels && p.zero != 3 && p.data * p.context > 1)
     refuse("frameworks reduce it over replicas with zero 3 alone; set parallelism.zero to 3");
   if (!job.framework.native_kernels && p.zero == 3 && p.data * p.context == 1)
     refuse("there is nothing that zero 3 could shard over one GPU; set parallelism.zero to 0");
-  if (!lomo && job.training.clipping == GradientClipping::none)
-    refuse("each update of adalomo is divided by its norm; leave gradient_clipping out, or set it to grouped");
+  if (const auto why = refusal(job); !why.empty()) refuse(why);
   if (job.training.norms_first() && p.pipeline > 1)
     refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
-  if (job.framework.native_kernels) {
-    if (lomo ? job.training.clipping == GradientClipping::grouped : job.training.norms_first())
-      refuse("this program's own kernels clip lomo by the norm, adalomo grouped; set gradient_clipping accordingly");
-    if (job.training.norms_first() && (p.tensor > 1 || job.model.is_moe()))
-      refuse(
-          "this program's own kernels add up the norm of what one rank has whole; set parallelism.tensor to 1 and "
-          "choose "
-          "a model without experts");
-  }
-  if (!lomo && job.training.scales_loss())
-    refuse("adalomo divides by a scale that never changes and looks for no infinities; leave loss_scaling out");
-  if (lomo && job.training.scales_loss() && !job.training.norms_first())
+  if (job.framework.native_kernels && job.training.norms_first() && (p.tensor > 1 || job.model.is_moe()))
+    refuse(
+        "this program's own kernels add up the norm of what one rank has whole; set parallelism.tensor to 1 and "
+        "choose a model without experts");
+  if (job.training.scales_loss() && !job.training.norms_first())
     refuse(
         "an overflow must be known before anything is updated, and the backward that takes norms finds out; set "
         "gradient_clipping to norm");
@@ -309,6 +323,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
                 .redundant_experts = job.experts.redundant,
                 .updates_in_backward = job.training.updates_at_once() && p.zero < 3};
   if (job.framework.native_kernels) check_performed(job, layers);
+  check_whole_matrices(job);
   check_updates_at_once(job);
   check_adapters(job);
   const auto routed = job.framework.native_kernels ? models::Routed{} : routing(job);
@@ -431,22 +446,23 @@ bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.par
 
 StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   const auto& offload = job.training.offload;
+  const auto policy = state_policy(*this);
+  const auto shared = [&](bool shards) { return shards ? double(replicas) : 1; };
   if (offload.states()) {
-    const double shards = zero() > 0 ? double(replicas) : 1;
     const auto all = state_bytes(job.training);
-    const auto held_by = [&](Tier where, double each, int shared_from) {
-      return where == tier ? each / (zero() >= shared_from ? shards : 1) : 0;
+    const auto held_by = [&](Tier where, double each, bool shards) {
+      return where == tier ? each / shared(shards) : 0;
     };
-    return {held_by(offload.parameters, all.parameters, 3), held_by(offload.gradients, all.gradients, 2),
-            held_by(offload.optimizer, all.optimizer, 1)};
+    return {held_by(policy.parameters, all.parameters, policy.shards_parameters),
+            held_by(policy.gradients, all.gradients, policy.shards_gradients),
+            held_by(policy.optimizer, all.optimizer, policy.shards_optimizer)};
   }
   if (tier != Tier::device) return {};
   auto states = state_bytes(job.training);
   if (job.training.updates_at_once()) states.gradients = 0;
-  const double shards = zero() > 0 ? double(replicas) : 1;
-  states.optimizer /= shards;
-  if (zero() >= 2) states.gradients /= shards;
-  if (zero() < 3) return states;
+  const double shards = shared(policy.shards_optimizer);
+  states.optimizer /= shards, states.gradients /= shared(policy.shards_gradients);
+  if (!policy.shards_parameters) return states;
   // The shard of mixed precision with fp32 gradients is the fp32 master copy itself; 16-bit weights exist only while
   // they are gathered (FSDP's MixedPrecision). With 16-bit gradients both are kept. 16 bytes with adamw either way.
   // Frozen weights have no master copy.
@@ -470,19 +486,6 @@ Bytes Plan::reduced_at_a_time() const {
   const auto parameters =
       std::max(job.framework.bucket_parameters, job.framework.bucket_parameters_per_replica * replicas());
   return parameters > 0 ? bytes(double(parameters) * state_bytes(training).gradients) : kUsualBucket;
-}
-
-bool Plan::overlaps_gradients() const {
-  if (fuses_gradients() && job.training.buffers == models::Buffers::growing) return false;  // not before it is full
-  switch (job.framework.gradient_overlap) {
-    case models::GradientOverlap::never:
-      return false;
-    case models::GradientOverlap::without_pipeline:
-      return job.parallelism.pipeline == 1;
-    case models::GradientOverlap::always:
-      return true;
-  }
-  return false;
 }
 
 }  // namespace rehearsal::plan

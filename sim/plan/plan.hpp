@@ -146,18 +146,10 @@ struct Plan {
   const Stage& stage(std::uint32_t of_any_copy) const { return stages[of_any_copy % stages.size()]; }
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds
   bool shares_embedding() const;    // tied and on two ranks: its gradient is all-reduced between them
-  bool overlaps_gradients() const;
   // Gradients go through a separate buffer (Training::buffers); with ZeRO-2 and 3 they are in no other.
   bool fuses_gradients() const;
   // Bytes of gradients per reduction, under the backward or through a buffer.
   Bytes reduced_at_a_time() const;
-  // ZeRO-3: parameters of a unit are gathered while other units compute.
-  bool overlaps_gathers() const { return job.training.overlap_gathers.value_or(overlaps_gradients()); }
-  // ZeRO-1: parameters updated by the previous step are gathered under the forward. All steps are equal, so the gathers
-  // in a step represent those of the step before.
-  bool gathers_under_forward() const {
-    return zero() == 1 && job.training.overlap_gathers.value_or(job.framework.gather_overlap);
-  }
   // ZeRO level that has an effect: alone, a GPU shares nothing.
   int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
   // Bytes of an element of the activations between stages.
@@ -166,20 +158,11 @@ struct Plan {
   }
   // The activation of one micro-batch on one GPU, at a stage boundary.
   Bytes stage_output() const { return message_gathered > Bytes{} ? message_gathered : message; }
-  // Gradients are reduce-scattered to their owners; otherwise all-reduced.
-  bool reduces_to_shards() const {
-    return zero() >= 2 || (zero() == 1 && job.framework.zero1_reduces == models::Zero1Reduces::shards);
-  }
   // Bytes per parameter that a GPU keeps between passes, with ZeRO's shards over `replicas` ranks; in its own memory,
   // or on its behalf on another tier.
   StateBytes resident_bytes(std::int64_t replicas, Tier tier = Tier::device) const;
-  // Whether parameters are gathered or fetched, part by part, before they are used.
-  bool gathers() const { return zero() == 3 || job.training.offload.parameters != Tier::device; }
   bool keeps_checkpoints_apart() const {
     return job.training.cuts_checkpoints() || job.training.checkpoints_on() != Tier::device;
-  }
-  bool passes_in_parts() const {
-    return zero() >= 2 || gathers() || job.training.offload.gradients != Tier::device || keeps_checkpoints_apart();
   }
 };
 

@@ -59,7 +59,7 @@ std::vector<std::string> unlike_all_runs(const Scenario& scenario) {
   add(!c.cluster.groups.empty(), "on GPUs of several kinds");
   add(scenario.data_parallel.served(), "with parameter servers");
   add(scenario.schedule.cut() > 1, "of sequences that go through in pieces");
-  add(t.optimizer != models::OptimizerKind::adamw, "with another optimizer than AdamW");
+  add(!t.optimizer->published, "with another optimizer than AdamW");
   add(t.frozen(), "of adapters");
   add(t.leaves_device(), "with states or activations beyond the device");
   add(c.model.family == Family::u_transformer || c.model.family == Family::mlp, "of such models");

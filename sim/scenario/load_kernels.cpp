@@ -2,6 +2,8 @@
 // not; the error for an unsupported request names the alternative.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -61,18 +63,17 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse("training.recompute", !training.recomputes_alike(),
          "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
-  const bool adalomo = training.optimizer == models::OptimizerKind::adalomo;
-  refuse("training.optimizer", adalomo && (parallelism.value.tensor > 1 || parallelism.value.expert_tensor > 1),
-         "adds up rows and columns of whole matrices for adalomo; set 'tensor' to 1, or 'optimizer' to lomo");
-  refuse("training.optimizer", adalomo && model && model->family == models::Family::moe,
-         "has one matrix for all experts of a rank, and adalomo one moment for each matrix; set 'optimizer' to lomo");
+  if (const auto kernels_refuse = training.optimizer->kernels_refuse) {
+    const auto& p = parallelism.value;
+    const auto why = kernels_refuse({training, true, model && model->is_moe(), std::max(p.tensor, p.expert_tensor)});
+    refuse("training.optimizer", !why.empty(), why);
+  }
   refuse("training.kernels", training.kernels != models::Kernels::fused,
          "has kernels of its own; leave 'kernels' out or set it to fused");
   refuse("training.overlap.tensor", framework.async_tensor,
          "multiplies and communicates one after the other; leave 'overlap.tensor' out or set it to false");
-  refuse("training.optimizer_sync",
-         choice.optimizer_sync.post_validation && training.optimizer != models::OptimizerKind::adamw,
-         "takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
+  refuse("training.optimizer_sync", choice.optimizer_sync.post_validation && !training.optimizer->takes_back,
+         fmt::format("takes back no steps of {}; use adamw, or 'optimizer_sync: barrier'", training.optimizer->name));
   refuse("parallelism.sequence", parallelism.value.sequence && model && model->family == models::Family::mlp,
          "does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out or set it to false");
   const std::pair<std::string_view, bool> knobs[] = {{"dropout", framework.dropout},

@@ -65,8 +65,10 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   map.fill(training_choice_fields(), &choice);
   map.finish();
   const auto& training = choice.training;
-  if (training.weight_decay > 0 && training.optimizer != models::OptimizerKind::adamw)
-    problems.error(map.at("weight_decay"), "'weight_decay' is a term of adamw; leave it out for other optimizers");
+  if (training.weight_decay > 0 && !training.optimizer->weight_decay)
+    problems.error(map.at("weight_decay"),
+                   fmt::format("'weight_decay' is no term of {}; leave it out, or set 'optimizer' to adamw",
+                               training.optimizer->name));
   if (training.recompute == models::Recompute::none && (training.recompute_every > 1 || training.recompute_layers))
     problems.error(place_of(*map.node(), map.node()->find("recompute")->find("mode") ? "recompute.mode" : "recompute"),
                    "'every' and 'layers' say which layers are recomputed, and 'mode' none that none is");

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "cost/device_memory.hpp"
 #include "plan/partition.hpp"
+#include "plan/state_policy.hpp"
 
 namespace rehearsal::search {
 namespace {
@@ -101,8 +102,9 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   const auto m = plan.job.microbatches;
   gathers = share(gathers * m, over), reduces = share(reduces * m, over);
   lane.all = gathers + reduces;
-  if (!plan.overlaps_gradients()) lane.serial += reduces;
-  if (!plan.overlaps_gathers()) lane.serial += gathers;
+  const auto policy = plan::state_policy(plan);
+  if (!policy.reduces_beside) lane.serial += reduces;
+  if (!policy.gathers_beside) lane.serial += gathers;
   return lane;
 }
 

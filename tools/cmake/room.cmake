@@ -2,11 +2,11 @@
 #
 # One room of the house = one static library named after its folder. Each room gets an include folder of its own that
 # holds one symbolic link to its sources, and passes it on to the rooms that use it: an include of a room that is not
-# in USES (or below one that is) does not compile. `search/` holds more of a room's sources. `all/`, `topology/` and
-# `planners/` hold plug-ins: every file X.cpp there defines register_X(Registry&), and a generated file calls them in
-# sorted order (no static initialisers, which a linker drops). APART: files that share names with others of the room, so
-# that they are not compiled in one batch with them (batches.cmake). COLD: runs once for an answer, so a release compiles
-# it with -O1, which takes a third less time.
+# in USES (or below one that is) does not compile. `search/` holds more of a room's sources. `all/`, `topology/`,
+# `planners/` and `optimizers/` hold plug-ins: every file X.cpp there defines register_X(Registry&), and a generated
+# file calls them in sorted order (no static initialisers, which a linker drops). APART: files that share names with
+# others of the room, so that they are not compiled in one batch with them (batches.cmake). COLD: runs once for an
+# answer, so a release compiles it with -O1, which takes a third less time.
 #
 # REHEARSAL_LEFT_OUT: rooms and files that this build does without (browser.cmake).
 function(room DIR)
@@ -27,7 +27,7 @@ function(room DIR)
     list(REMOVE_ITEM SOURCES ${OUT})
   endif()
   list(TRANSFORM R_APART PREPEND ${SRC}/)
-  foreach(SHELF all topology planners)
+  foreach(SHELF all topology planners optimizers)
     if(IS_DIRECTORY ${SRC}/${SHELF})
       file(GLOB PLUGINS CONFIGURE_DEPENDS ${SRC}/${SHELF}/*.cpp)
       list(SORT PLUGINS)

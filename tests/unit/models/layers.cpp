@@ -174,7 +174,7 @@ TEST_CASE("unfused kernels read and write between every two operations") {
   Framework framework;
   framework.optimizer_bytes = 40;
   CHECK(optimizer_bytes(t, framework) == 100);
-  t.optimizer = OptimizerKind::sgd;
+  t.optimizer = &optimizer("sgd");
   CHECK(optimizer_bytes(t, framework) == 40);
 }
 
