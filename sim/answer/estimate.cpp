@@ -122,7 +122,7 @@ Estimate estimate(const scenario::Scenario& scenario) {
     if (staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
       if (const auto time = with_step_ends(scenario, staged, passes(scenario, staged))) return {*time, false};
   }
-  return {predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration, true};
+  return {predict(scenario, Options::time_alone()).summary.iteration, true};
 }
 
 }  // namespace rehearsal::answer

@@ -16,7 +16,7 @@ constexpr std::size_t kMostFaults = 8, kMostWaits = 8;
 
 Time iteration_with(scenario::Scenario scenario, std::vector<cluster::Fault> faults) {
   scenario.faults = std::move(faults);
-  return predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration;
+  return predict(scenario, Options::time_alone()).summary.iteration;
 }
 
 std::vector<Faulted::Waits> waits_for_slow(const LoweredJob& lowered, const timeline::Timeline& timeline) {

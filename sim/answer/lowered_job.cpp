@@ -64,7 +64,7 @@ std::vector<LoweredJob::StageEdge> edges_of(const StageCosts& staged) {
   return all;
 }
 
-LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* without) {
+LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* without, bool assumed) {
   auto staged = stage(scenario, without);
   auto edges = edges_of(staged);
   auto lowered = finish(std::move(staged.lowering), std::move(staged.problem), scenario, without);
@@ -90,7 +90,7 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(lowered.warnings, staged.warnings);
   append(lowered.assumptions, staged.assumptions);
-  append(lowered.assumptions, assumed_framework(scenario, lowered));
+  if (assumed) append(lowered.assumptions, assumed_framework(scenario, lowered));
   for (auto& a : staged.cost.assumptions(works, lowered.durations, runs_of_works(lowered.graph), conditions))
     lowered.assumptions.push_back(std::move(a.text));
   if (!c.framework.native_kernels)  // native kernels use their own collectives
@@ -144,15 +144,15 @@ LoweredJob prepare_abstract(const scenario::Scenario& scenario) {
 
 }  // namespace
 
-LoweredJob prepare(const scenario::Scenario& scenario, const Effect* without) {
-  return scenario.concrete ? prepare_concrete(scenario, without) : prepare_abstract(scenario);
+LoweredJob prepare(const scenario::Scenario& scenario, const Effect* without, bool assumed) {
+  return scenario.concrete ? prepare_concrete(scenario, without, assumed) : prepare_abstract(scenario);
 }
 
 std::vector<std::string> check(const scenario::Scenario& scenario) {
   auto coarse = scenario;
   coarse.simulate.detail = graph::Detail::stage, coarse.simulate.symmetry = true;
   coarse.warnings.clear();
-  return prepare(coarse).warnings;
+  return prepare(coarse, nullptr, false).warnings;
 }
 
 Prices price(const scenario::Scenario& scenario, std::span<const graph::Work> works) {

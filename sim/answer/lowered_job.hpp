@@ -49,9 +49,10 @@ struct LoweredJob {
   std::vector<std::string> assumptions, warnings;
 };
 
-// `without`: one effect of the cost model left out; null = the whole model. Throws UserError when degrees, batch, model
+// `without`: one effect of the cost model left out; null = the whole model. `assumed`: also says which constants of the
+// framework that were not measured this step depends on. Throws UserError when degrees, batch, model
 // and cluster do not fit together, or when a graph of this schedule would be wrong.
-LoweredJob prepare(const scenario::Scenario& scenario, const Effect* without = nullptr);
+LoweredJob prepare(const scenario::Scenario& scenario, const Effect* without = nullptr, bool assumed = true);
 
 // Throws what prepare() throws; returns its warnings beyond those of the file, from the smallest graph of the scenario
 // (one task per stage, one rank per class of equal ranks). Used by `rehearse check`.

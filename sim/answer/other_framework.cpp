@@ -23,8 +23,7 @@ std::vector<FrameworkTime> with_other_framework(const scenario::Scenario& scenar
     const bool whole = tasks <= kMostTasks;
     try {
       times[i] = {others[i].framework.name,
-                  whole ? predict(changed, {.summary = {.memory = false, .critical_path = false}}).summary.iteration
-                        : estimate(changed).iteration,
+                  whole ? predict(changed, Options::time_alone()).summary.iteration : estimate(changed).iteration,
                   whole};
     } catch (const UserError&) {
     }

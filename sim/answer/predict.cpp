@@ -33,8 +33,8 @@ bool shares_table(const graph::TaskGraph& graph) {
 
 // For auxiliary steps of which only the time is used.
 Options time_alone(Options options) {
-  options.summary = {.memory = false, .critical_path = false}, options.reread = {};
-  options.faults = options.other_framework = false;
+  options.summary = Options::time_alone().summary, options.reread = {};
+  options.assumptions = options.faults = options.other_framework = false;
   return options;
 }
 
@@ -87,7 +87,7 @@ Result as_chosen(const scenario::Scenario& scenario, const Options& options, res
 Result predict(const scenario::Scenario& scenario, const Options& options) {
   if (!options.chosen)
     if (const auto strategy = best_resharding(scenario, options)) return as_chosen(scenario, options, *strategy);
-  auto lowered = std::make_shared<LoweredJob>(prepare(scenario, options.without));
+  auto lowered = std::make_shared<LoweredJob>(prepare(scenario, options.without, options.assumptions));
   const auto simulator = engine::make_sim();
   backend::RunOptions run;
   run.durations = lowered->durations;

@@ -77,6 +77,7 @@ struct Options {
   std::string engine = "auto";      // backend::RunOptions
   const Effect* without = nullptr;  // one effect of the cost model left out
   SummaryParts summary = {};        // parts of the summary that may be left out
+  bool assumptions = true;          // also which unmeasured constants the step depends on; restages it for each
   bool chosen = false;              // choices that depend on the step (resharding auto) have been made
   Reread reread = {};               // if given: warn of settings without effect; costs a few predictions
   bool faults = false;              // also the cost of each fault: one prediction without it
@@ -86,6 +87,9 @@ struct Options {
   static Options whole(Reread reread = {}) {
     return {.reread = std::move(reread), .faults = true, .other_framework = true};
   }
+  // For one of many steps, of which the summary counts, or only the time.
+  static Options summary_alone() { return {.summary = {.critical_path = false}, .assumptions = false}; }
+  static Options time_alone() { return {.summary = {.memory = false, .critical_path = false}, .assumptions = false}; }
 };
 
 // Throws UserError as prepare() does.

@@ -148,7 +148,7 @@ class Idle {
   // At the coarsest detail, which gives the same result.
   static Summary whole(scenario::Scenario scenario) {
     scenario.simulate.detail = graph::Detail::stage, scenario.simulate.symmetry = true;
-    return predict(scenario, {.summary = {.critical_path = false}}).summary;
+    return predict(scenario, Options::summary_alone()).summary;
   }
   const Summary& before() {
     const auto& simulate = predicted_.scenario().simulate;

@@ -163,7 +163,7 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
   in_parallel(all.size(), jobs, [&](std::size_t i) {
     try {
       const auto scenario = asked.with(all[i]);
-      const auto summary = answer::predict(scenario, {.summary = {.critical_path = false}}).summary;
+      const auto summary = answer::predict(scenario, answer::Options::summary_alone()).summary;
       digests[i] = summary.digest;
       rows[i] = {all[i], summary.iteration, memory_of(summary), memory_of(summary) - memory_of(base.summary),
                  summary.fits.value_or(true)};

@@ -144,7 +144,7 @@ class Turning {
  private:
   Time iteration(const scenario::Scenario& other) const {
     if (const auto time = repricing_.iteration(other)) return *time;
-    return answer::predict(other, {.summary = {.memory = false, .critical_path = false}}).summary.iteration;
+    return answer::predict(other, answer::Options::time_alone()).summary.iteration;
   }
 
   const Asked& asked_;

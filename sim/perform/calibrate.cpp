@@ -55,7 +55,7 @@ Wanted wanted_by(const std::string& path, const CommonOptions& common, const std
         fmt::format("calibrate: {} is not performed by this program's own kernels; set 'framework: native' in it, or "
                     "leave it out",
                     path));
-  const auto prediction = answer::predict(scenario, {.summary = {.memory = false, .critical_path = false}});
+  const auto prediction = answer::predict(scenario, answer::Options::time_alone());
   const auto& graph = prediction.graph();
   Wanted wanted;
   std::set<Kernel> distinct;

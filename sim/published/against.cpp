@@ -66,7 +66,7 @@ void add_forecast(Prediction& p, const RowScenario& row, const std::vector<Const
   if (forecast.sets.empty()) return;
   sets.insert(sets.end(), forecast.sets.begin(), forecast.sets.end());
   const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", p.run.file, p.run.line), sets);
-  const auto prediction = answer::predict(scenario, {.summary = {.memory = false, .critical_path = false}});
+  const auto prediction = answer::predict(scenario, answer::Options::time_alone());
   p.forecast_s = to_seconds(prediction.summary.iteration);
 }
 
@@ -82,8 +82,9 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     auto sets = row.sets;
     sets.insert(sets.end(), options.sets.begin(), options.sets.end());
     const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", run.file, run.line), sets);
-    const auto prediction = answer::predict(
-        scenario, {.without = options.without, .summary = {.memory = options.memory, .critical_path = false}});
+    const auto prediction = answer::predict(scenario, {.without = options.without,
+                                                       .summary = {.memory = options.memory, .critical_path = false},
+                                                       .assumptions = false});
     const auto& summary = prediction.summary;
     p.kind = scenario::run_class(scenario);
     p.iteration_s = to_seconds(summary.iteration), p.breakdown = summary.breakdown;

@@ -21,8 +21,7 @@ std::string lower_by(const std::string& value, double factor) {
 }
 
 double seconds_of(const scenario::Scenario& scenario) {
-  return to_seconds(
-      answer::predict(scenario, {.summary = {.memory = false, .critical_path = false}}).summary.iteration);
+  return to_seconds(answer::predict(scenario, answer::Options::time_alone()).summary.iteration);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ std::optional<Found> evaluate(const Space& space, const Layout& layout, std::str
   try {
     auto scenario = space.scenario(layout);
     scenario.simulate.detail = space.file().bases[layout.base].scenario.simulate.detail;
-    const auto summary = answer::predict(scenario, {.summary = {.memory = true, .critical_path = false}}).summary;
+    const auto summary = answer::predict(scenario, answer::Options::summary_alone()).summary;
     for (const auto& tier : summary.tiers)  // tiers that are too small; the bytes on the device do not matter
       if (tier.fits == false) return no("what leaves the device does not fit where it goes");
     const Time step = summary.useful ? summary.useful->step : summary.iteration;

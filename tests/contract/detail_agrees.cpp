@@ -16,7 +16,7 @@ namespace {
 answer::Summary ask(const std::string& path, std::vector<std::string> sets, const char* detail) {
   sets.push_back(std::string("simulate.detail=") + detail);
   const auto scenario = scenario::load(path, sets);
-  return answer::predict(scenario, {.summary = {.critical_path = false}}).summary;
+  return answer::predict(scenario, answer::Options::summary_alone()).summary;
 }
 
 // A coarse task frees its parts' memory only at its own end, so saved memory of the head may still be counted as such

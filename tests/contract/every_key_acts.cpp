@@ -33,7 +33,8 @@ Told ask(const std::string& file, const std::vector<std::string>& sets) {
     return scenario::load(PROJECT_ROOT "/scenarios/" + file, all);
   };
   told.scenario = read({});
-  const auto prediction = answer::predict(told.scenario, {.summary = {.critical_path = false}, .reread = read});
+  const auto prediction =
+      answer::predict(told.scenario, {.summary = {.critical_path = false}, .assumptions = false, .reread = read});
   told.summary = prediction.summary, told.warnings = prediction.warnings;
   return told;
 }

@@ -52,7 +52,7 @@ bool Trial::settle(const Sets& sets) {
 std::optional<answer::Result> Trial::ask(const Sets& sets) {
   try {
     const auto& asked = sets.empty() ? scenario_ : scenario::load_text(text_, "law.yaml", with(settled_, sets));
-    return answer::predict(asked, {.summary = {.memory = memory_, .critical_path = false}});
+    return answer::predict(asked, {.summary = {.memory = memory_, .critical_path = false}, .assumptions = false});
   } catch (const UserError&) {
     return std::nullopt;
   }

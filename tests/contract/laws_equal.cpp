@@ -45,7 +45,7 @@ std::string replaced(const std::string& text, const std::string& key, const std:
 
 std::optional<answer::Result> answer_to(const std::string& text) {
   try {
-    return answer::predict(scenario::load_text(text, "law.yaml"), {.summary = {.critical_path = false}});
+    return answer::predict(scenario::load_text(text, "law.yaml"), answer::Options::summary_alone());
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -221,7 +221,7 @@ TEST_CASE("law: --set is the file, and the order of keys says nothing") {
       const auto a = trial.ask();
       std::optional<answer::Result> b;
       try {
-        b = answer::predict(scenario::load_text(without, "law.yaml", sets), {.summary = {.critical_path = false}});
+        b = answer::predict(scenario::load_text(without, "law.yaml", sets), answer::Options::summary_alone());
       } catch (const UserError&) {
       }
       if (a)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "../nightly.hpp"
 #include "performing.hpp"
 
 namespace rehearsal {
@@ -33,10 +34,13 @@ TEST_CASE("every schedule trains what one rank trains, in the memory that was pr
 }
 
 TEST_CASE("tensor parallelism, ZeRO, recomputation and optimizers train what one rank trains") {
+  int number = 0;
   for (const char* layout : {"{tensor: 2}", "{tensor: 4}", "{data: 2}", "{tensor: 2, pipeline: 2, data: 2}"})
     for (const int zero : {0, 1, 2, 3})
-      for (const char* recompute : {"none", "selective", "full"})
-        for (const char* optimizer : {"sgd", "adamw"}) {
+      for (const char* optimizer : {"sgd", "adamw"})
+        for (const char* recompute : {"none", "selective", "full"}) {
+          // By day every fifth with replicas: all six pairs in turn, at least one at every level of ZeRO.
+          if (!nightly() && std::string(layout).find("data") != std::string::npos && number++ % 5 != 0) continue;
           CAPTURE(layout);
           CAPTURE(zero);
           CAPTURE(recompute);

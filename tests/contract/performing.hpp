@@ -35,7 +35,7 @@ inline Outcome train(const std::string& path, const Sets& sets, const backend::F
   options.compute = backend::Compute::real;
   options.warmup = 0, options.iterations = steps;  // a loss one update late falls at the third step
   options.times_matter = false;
-  const auto rehearsed = answer::predict(what.scenario);
+  const auto rehearsed = answer::predict(what.scenario, answer::Options::time_alone());
   options.fault_injection = fault_injection;
   const auto performed = explore::perform(*rehearsed.lowered, *loopback, options);
 

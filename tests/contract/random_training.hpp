@@ -205,7 +205,7 @@ inline std::optional<answer::LoweredJob> question(const std::string& text, const
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
   ::setenv("REHEARSAL_PROFILES", "/nowhere", 1);
   try {
-    return answer::prepare(scenario::load_text(text, "random", sets));
+    return answer::prepare(scenario::load_text(text, "random", sets), nullptr, false);
   } catch (const UserError&) {
     return std::nullopt;
   }

@@ -50,8 +50,8 @@ struct Told {
 Told ask(const Case& c, std::vector<std::string> more = {}) {
   auto sets = c.sets;
   sets.insert(sets.end(), more.begin(), more.end());
-  const auto r = predict(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + c.file, sets),
-                         {.summary = {.memory = false, .critical_path = false}});
+  const auto r =
+      predict(scenario::load(std::string(PROJECT_ROOT "/scenarios/") + c.file, sets), answer::Options::time_alone());
   return {r.summary.iteration, traffic(*r.lowered, r.summary.iteration, std::numeric_limits<std::size_t>::max())};
 }
 

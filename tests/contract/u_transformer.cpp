@@ -2,6 +2,7 @@
 // memory; its simulation is the same at every detail; and a missing skip connection is detected.
 #include <map>
 
+#include "../nightly.hpp"
 #include "performing.hpp"
 #include "predicted.hpp"
 
@@ -28,7 +29,7 @@ const std::string kSimulated =
 }  // namespace
 
 TEST_CASE("odd and even depths, cut in every way, train what one rank trains") {
-  for (const std::int64_t layers : {1, 2, 5, 6})
+  for (const std::int64_t layers : nightly() ? std::vector<std::int64_t>{1, 2, 5, 6} : std::vector<std::int64_t>{2, 5})
     for (const char* recompute : {"none", "full"})
       for (const char* precision : {"fp32", "bf16"}) {
         CAPTURE(layers);

@@ -143,28 +143,3 @@ TEST_CASE("the band of a run that hardly ever fails holds what is expected, in u
   CHECK(tells(text, " kWh, "));
   CHECK(tells(text, " kg of CO2"));
 }
-
-TEST_CASE("every report of the program keeps to the terminal") {
-  const std::string scenarios = PROJECT_ROOT "/scenarios/";
-  for (const auto& line : std::vector<std::string>{
-           "run " + scenarios + "deepseek-v3-2048xh800.yaml", "run " + scenarios + "gpt-1t-infinity-512xv100.yaml",
-           "run " + scenarios + "runs/bloom-176b-384xa100.yaml", "run " + scenarios + "jobs/two-across-leaves.yaml",
-           "run " + scenarios + "gpt3-175b-slow-gpu.yaml", "run " + scenarios + "teaching-zb-h1-8-stages.yaml",
-           "explain " + scenarios + "llama3-8b-dgx-h100.yaml",
-           "groups " + scenarios + "llama3-70b-64xh100.yaml --expert 8",
-           "compare " + scenarios +
-               "gpt3-175b-1024xa100.yaml --vary schedule=1f1b,zb-h1 --vary training.recompute=none,full",
-           "reshard " + scenarios + "reshard/case4.yaml", "balance " + scenarios + "balance/eplb-readme.yaml",
-           "collective all-reduce --ranks 16 --cluster dgx-h100",
-           "schedule zb-v --pipeline 4 --microbatches 8 --forward 5ms --backward 5ms --weight 5ms",
-           "list models llama3-8b", "list gpus h100-80g-sxm", "list frameworks megatron-2025", "list collectives"}) {
-    CAPTURE(line);
-    const auto run = rehearse(line);
-    REQUIRE(run.status == 0);
-    std::istringstream in(run.out);
-    for (std::string each; std::getline(in, each);) {
-      CAPTURE(each);
-      CHECK(page::columns(each) <= 80);
-    }
-  }
-}

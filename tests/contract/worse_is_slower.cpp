@@ -29,7 +29,7 @@ struct Told {
 Told ask(const std::string& text, const std::vector<std::string>& sets) {
   Told told;
   told.scenario = scenario::load_text(text, "question", sets);
-  told.iteration = answer::predict(told.scenario, {.summary = {.critical_path = false}}).summary.iteration;
+  told.iteration = answer::predict(told.scenario, answer::Options::summary_alone()).summary.iteration;
   return told;
 }
 

@@ -75,24 +75,3 @@ TEST_CASE("a machine is measured, and its scenarios are predicted from that") {
   const auto text = rehearse("run " + kScenario, profiles).out;
   CHECK(text.find("GPU assumed-cpu: peak") == std::string::npos);
 }
-
-TEST_CASE("what cannot be measured is said before anything is measured") {
-  const Scratch scratch;
-  const auto check = [&](const std::string& arguments, int status, const std::string& hint) {
-    CAPTURE(arguments);
-    const auto run = rehearse("calibrate " + arguments, scratch.folder);
-    CHECK(run.status == status);
-    CHECK_MESSAGE(run.out.find(hint) != std::string::npos, run.out);
-  };
-  check("", 2, "--backend loopback");
-  check("--backend lopback", 2, "loopback");
-  check("--backend sim", 2, "sim");
-  check("--backend loopback --ranks 0", 2, "--ranks");
-  check("--backend loopback a.yaml b.yaml", 2, "one scenario");
-  check("--backend loopback nowhere.yaml", 2, "nowhere.yaml");
-  check("--backend loopback scenarios/llama3-8b-dgx-h100.yaml", 2, "framework: native");
-  check("--backend loopback --output /no/such/folder/x.yaml", 2, "/no/such/folder");
-  check("--backend cuda --tier-directory /tmp", 2, "--tier-directory");
-  check("--backend loopback --quick --tier-directory /no/such/folder", 3, "/no/such/folder: No such file or directory");
-  CHECK(fs::is_empty(scratch.folder));
-}

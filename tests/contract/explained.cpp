@@ -1,5 +1,5 @@
-// `rehearse explain` through the command line: its numbers and changes are those of `run`, shares sum to one, and the
-// same question gives the same bytes.
+// `rehearse explain`: its numbers and changes are those of `run`, and shares sum to one. How it is asked:
+// tests/cli/explain.cli.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -37,8 +37,7 @@ struct Question {
   answer::Summary run(const std::vector<std::string>& more = {}) const {
     auto all = sets;
     all.insert(all.end(), more.begin(), more.end());
-    return answer::predict(scenario::load(PROJECT_ROOT "/scenarios/" + file, all),
-                           {.summary = {.critical_path = false}})
+    return answer::predict(scenario::load(PROJECT_ROOT "/scenarios/" + file, all), answer::Options::summary_alone())
         .summary;
   }
 };
@@ -91,33 +90,6 @@ TEST_CASE("a number turned is the iteration that run finds with it, and shares s
   }
 }
 
-TEST_CASE("commands printed by explain are those a user types") {
-  const auto line = questions().front().line();
-  const auto said = said_by("explain " + line + " --only sensitivity --only advice --top 2");
-  const auto& turn = said["sensitivity"][0];
-  CHECK(said_by("run " + line + " --set '" + turn["set"].get<std::string>() + "'")["iteration_s"] ==
-        turn["iteration_s"]);
-  REQUIRE_FALSE(said["advice"].empty());
-  std::string sets;
-  for (const auto& pair : pairs(said["advice"][0]["set"])) sets += " --set '" + pair + "'";
-  CHECK(said_by("run " + line + sets)["iteration_s"] == said["advice"][0]["iteration_s"]);
-}
-
-// One stage computes m (F + B + W) and never waits: with 7, 2 and 1 ms each has its share.
-TEST_CASE("shares of given times are those times") {
-  const auto said =
-      said_by("explain " PROJECT_ROOT
-              "/scenarios/teaching-1f1b-8-stages.yaml --set parallelism.pipeline=1 --set 'costs={forward: 7ms, "
-              "backward: 2ms, weight: 1ms}'");
-  std::map<std::string, double> shares;
-  for (const auto& row : said["sensitivity"]) shares[row["key"]] = row["share"];
-  CHECK(shares.size() == 3);
-  CHECK(shares["costs.forward"] == doctest::Approx(.7).epsilon(1e-3));
-  CHECK(shares["costs.backward"] == doctest::Approx(.2).epsilon(1e-3));
-  CHECK(shares["costs.weight"] == doctest::Approx(.1).epsilon(1e-3));
-  CHECK(said["limits"]["parts"].empty());
-}
-
 TEST_CASE("a change is what run finds with it") {
   for (const auto& question : questions()) {
     CAPTURE(question.line());
@@ -143,28 +115,6 @@ TEST_CASE("a change is what run finds with it") {
       last = row["iteration_s"];
     }
     CHECK(unfit == tried["unfit"].get<std::size_t>());
-  }
-}
-
-TEST_CASE("what is advised for given times is another order of the same stages") {
-  const auto said =
-      said_by("explain " PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml --only advice --all")["advice"];
-  REQUIRE(said.size() > 5);
-  for (const auto& row : said) CHECK(row["set"].size() == 1);
-  // ZB-H1 has a third of 1F1B's bubble (arXiv 2401.10241, section 2.2).
-  const auto better =
-      std::find_if(said.begin(), said.end(), [](const auto& row) { return row["set"]["schedule"] == "zb-h1"; });
-  REQUIRE(better != said.end());
-  CHECK((*better)["iteration_change"].get<double>() < 0);
-}
-
-TEST_CASE("by default ten changes are advised, all of which fit and gain") {
-  const auto said = said_by("explain " + questions().front().line() + " --only advice --top 3");
-  REQUIRE_FALSE(said["advice"].empty());
-  CHECK(said["advice"].size() <= 3);
-  for (const auto& row : said["advice"]) {
-    CHECK(row["fits"] == true);
-    CHECK(row["iteration_change"].get<double>() < 0);
   }
 }
 
@@ -216,56 +166,4 @@ TEST_CASE("the critical path is told whole, and limits are of this step") {
       }));
     }
   }
-}
-
-// GPipe fills and drains once per phase: p - 1 stages and messages each way (arXiv 1811.06965, section 2). So its path
-// is (m + p - 1) (F + B + W) of computing and 2 (p - 1) C of messages: with 4 stages and 8 micro-batches 110 of 122 ms.
-TEST_CASE("the critical path of GPipe is what its formula says") {
-  const auto said = said_by("explain " PROJECT_ROOT
-                            "/scenarios/teaching-1f1b-8-stages.yaml --set schedule=gpipe --set parallelism.pipeline=4 "
-                            "--set batch.microbatches=8 --set 'costs={forward: 4ms, backward: 4ms, weight: 2ms, "
-                            "transfer: 2ms}' --only critical-path");
-  CHECK(said["iteration_s"].get<double>() == doctest::Approx(.122));
-  std::map<std::string, double> shares;
-  for (const auto& piece : said["critical_path"]) shares[piece["category"]] += piece["share"].get<double>();
-  CHECK(shares.size() == 2);
-  CHECK(shares["compute"] == doctest::Approx(110. / 122));
-  CHECK(shares["pipeline_comm"] == doctest::Approx(12. / 122));
-}
-
-// One optimizer step without anything beside or after it.
-TEST_CASE("the fixed cost of an optimizer step is a key") {
-  const std::string line = "run " + questions().front().line() + " --set simulate.contention=off";
-  const double base = said_by(line)["iteration_s"],
-               longer = said_by(line + " --set framework.optimizer_overhead=7ms")["iteration_s"];
-  CHECK(longer - base == doctest::Approx(.005));
-}
-
-TEST_CASE("the answer is the same for every number of jobs, in every format") {
-  const auto same = [](const std::string& line) {
-    CAPTURE(line);
-    const auto one = rehearse(line + " --jobs 1");
-    CHECK(one.status == 0);
-    CHECK(one.err.empty());
-    CHECK_FALSE(one.out.empty());
-    CHECK(rehearse(line + " --jobs 3").out == one.out);
-  };
-  same("explain " + questions().front().line() + " --format json");
-  for (const char* format : {"text", "csv"})
-    same("explain '" PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml' --format " + std::string(format));
-}
-
-TEST_CASE("what cannot be explained is refused by name") {
-  const auto check = [](const std::string& line, const std::string& hint) {
-    CAPTURE(line);
-    const auto run = rehearse("explain " + line);
-    CHECK(run.status == 2);
-    CHECK(run.out.empty());
-    CHECK_MESSAGE(run.err.find(hint) != std::string::npos, run.err);
-  };
-  check("", "a scenario file");
-  check(PROJECT_ROOT "/scenarios/no-such.yaml", "no-such.yaml");
-  check(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml --only sensitivities", "did you mean 'sensitivity'?");
-  check(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml --jobs 0", "--jobs");
-  check(PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml --set parallelism.tensor=7", "tensor 7");
 }
