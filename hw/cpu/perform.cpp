@@ -97,7 +97,12 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::layer_norm:
       return layer_norm(shape, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::linear:
-      return product({.m = a, .n = b, .k = c, .a = x[0], .b = x[1], .c = x[2], .transposed_b = true});
+    case KernelKind::linear_input_gradient:
+    case KernelKind::linear_weight_gradient: {
+      kernels::Product filled = kernels::product_of(kernel);
+      filled.a = x[0], filled.b = x[1], filled.c = x[2];
+      return product(filled);
+    }
     case KernelKind::add_bias:
       return add_bias(shape, static_cast<Bias>(c), x[0], x[1]);
     case KernelKind::gelu:
@@ -117,8 +122,6 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return cross_entropy_gradient(shape, slice, batch.targets, d, x[0], x[1]);
     case KernelKind::squared_error_gradient:
       return squared_error_gradient(shape, c, x[0], rows_of(batch.row_targets, a * b), x[1]);
-    case KernelKind::linear_input_gradient:
-      return product({.m = a, .n = c, .k = b, .a = x[0], .b = x[1], .c = x[2]});
     case KernelKind::bias_gradient:
       return bias_gradient(shape, static_cast<Bias>(c), x[0], x[1]);
     case KernelKind::layer_norm_gradient:
@@ -129,9 +132,6 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return attention_gradient({a, b, c, d, e != 0, kv_heads(kernel)}, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::add:
       return add(a, x[0], x[1]);
-    case KernelKind::linear_weight_gradient:
-      return product(
-          {.m = b, .n = c, .k = a, .a = x[0], .b = x[1], .c = x[2], .transposed_a = true, .accumulate = true});
     case KernelKind::embed_gradient:
       return embed_gradient(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::positions_gradient:
