@@ -52,26 +52,29 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Kern
   float* parameters = operands[1] + first_of_flat(kernel.dims[2], e, around.data);
   if (around.squared_gradients && kernel.kind != KernelKind::adamw_rollback)
     *around.squared_gradients += sum_of_squares(around.counted, gradient);
+  const auto adam = [&](kernels::Step what) {
+    adamw(e, *around.learning, around.step, what, gradient, parameters, operands[2]);
+  };
   switch (kernel.kind) {
     case KernelKind::sgd: {
       const auto clip = static_cast<Clip>(kernel.dims[5]);
       if (clip == Clip::none) return sgd(e, *around.learning, gradient, parameters);
       double& norm = *reinterpret_cast<double*>(operands[2]);
-      backend::TrainingData scaled = *around.learning;
       if (clip == Clip::add) {
-        const Range all{0, e};
-        norm += sum_of_squares(std::span(&all, 1), gradient), scaled.learning_rate = 0;
-      } else {
-        scaled.learning_rate = float(double(scaled.learning_rate) * clipped(norm));
+        norm += summed(kernels::Squares{gradient, e});
+        std::fill_n(gradient, e, 0.f);
+        return;
       }
+      backend::TrainingData scaled = *around.learning;
+      scaled.learning_rate = kernels::clipped(scaled.learning_rate, norm);
       return sgd(e, scaled, gradient, parameters);
     }
     case KernelKind::adamw:
+      return adam(kernels::Step::take_and_clear);
     case KernelKind::adamw_keep:
-      return adamw(e, *around.learning, around.step, kernel.kind == KernelKind::adamw_keep, gradient, parameters,
-                   operands[2]);
+      return adam(kernels::Step::take);
     default:
-      return adamw_rollback(e, *around.learning, around.step, gradient, parameters, operands[2]);
+      return adam(kernels::Step::undo);
   }
 }
 
