@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "cpu/kernels.hpp"
 #include "graph/builder.hpp"
 
 namespace rehearsal::calibrate {
@@ -18,25 +17,7 @@ constexpr std::int64_t kCacheLine = 16;  // floats of a cache line
 }  // namespace
 
 bool fits_kernel_graph(KernelKind kind) {
-  if (slots_operand(kind)) return false;
-  switch (kind) {
-    case KernelKind::load_rows:
-    case KernelKind::embed:
-    case KernelKind::embed_gradient:
-    case KernelKind::cross_entropy_local:
-    case KernelKind::cross_entropy:
-    case KernelKind::cross_entropy_gradient:
-    case KernelKind::squared_error:
-    case KernelKind::squared_error_gradient:
-    case KernelKind::sgd:
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-    case KernelKind::adalomo:
-      return false;
-    default:
-      return true;
-  }
+  return !slots_operand(kind) && !uses_data(kind) && !adds_loss(kind) && !traits(kind).optimizer;
 }
 
 KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes footprint) {
@@ -53,7 +34,7 @@ KernelGraph kernel_graph(std::span<const Kernel> kernels, unsigned ranks, Bytes 
   std::vector<Rotation> rotations;
   for (const auto& k : kernels) {
     INVARIANT(fits_kernel_graph(k.kind), "a kernel that needs more than buffers");
-    const auto needed = cpu::operand_elements(k, 0);
+    const auto needed = operand_elements(k, 0);
     Rotation r{.operands = needed.count};
     std::int64_t set = 0;
     for (std::size_t i = 0; i < needed.count; i++)

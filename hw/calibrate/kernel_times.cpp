@@ -34,16 +34,10 @@ class Noise {
   std::uint64_t state_ = 0x9e3779b97f4a7c15;
 };
 
-// Sums of exponentials and second moments must be positive; logarithms and roots of others take another code path.
-bool wants_positive(KernelKind kind) {
-  return kind == KernelKind::cross_entropy || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
-         kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
-}
-
 // Several sets of operands of one kernel, and the data of a micro-batch of its size.
 class Operands {
  public:
-  Operands(const Kernel& kernel, Bytes footprint) : needed_(cpu::operand_elements(kernel, 0)) {
+  Operands(const Kernel& kernel, Bytes footprint) : needed_(operand_elements(kernel, 0)) {
     std::int64_t set = 0;
     for (std::size_t i = 0; i < needed_.count; i++) {
       stride_[i] = (needed_.elements[i] + kLine - 1) / kLine * kLine;
@@ -51,7 +45,7 @@ class Operands {
     }
     sets_ = std::clamp<std::size_t>(std::size_t(footprint.count() / std::max<std::int64_t>(set, 1)), 1, kMostSets);
     Noise noise;
-    const bool positive = wants_positive(kernel.kind);
+    const bool positive = traits(kernel.kind).positive;
     for (std::size_t i = 0; i < needed_.count; i++) {
       buffers_[i].resize(std::size_t(stride_[i]) * sets_ + kLine);
       for (float& x : buffers_[i]) x = positive ? std::abs(noise.next()) : noise.next();
@@ -90,30 +84,14 @@ class Operands {
 
   void fill_batch(const Kernel& kernel, Noise& noise) {
     const std::int64_t a = kernel.dims[0], b = kernel.dims[1], c = kernel.dims[2];
-    std::int64_t tokens = 0, vocabulary = 1, rows = 0;
-    switch (kernel.kind) {
-      case KernelKind::embed:
-      case KernelKind::embed_gradient:
-        tokens = a, vocabulary = c;
-        break;
-      case KernelKind::cross_entropy_local:
-      case KernelKind::cross_entropy_gradient:
-        tokens = a, vocabulary = c;
-        break;
-      case KernelKind::load_rows:
-      case KernelKind::squared_error:
-      case KernelKind::squared_error_gradient:
-        rows = a * b;
-        break;
-      default:
-        return;
-    }
-    const auto draw = [&] { return std::int32_t(std::abs(noise.next()) * float(vocabulary - 1)); };
+    const BatchData data = traits(kernel.kind).data;
+    const std::int64_t tokens = data == BatchData::tokens ? a : 0, rows = data == BatchData::rows ? a * b : 0;
+    const auto draw = [&] { return std::int32_t(std::abs(noise.next()) * float(c - 1)); };
     for (std::int64_t i = 0; i < tokens; i++) tokens_.push_back(draw()), targets_.push_back(draw());
     for (std::int64_t i = 0; i < rows; i++) rows_.push_back(noise.next()), row_targets_.push_back(noise.next());
   }
 
-  cpu::OperandElements needed_;
+  OperandElements needed_;
   std::array<std::int64_t, kMostOperands> stride_{};
   std::size_t sets_ = 1;
   std::array<std::vector<float>, kMostOperands> buffers_;

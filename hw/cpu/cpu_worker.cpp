@@ -74,7 +74,7 @@ class CpuWorker final : public dispatch::Worker {
                          .learning = &learning_};
     if (uses_data(kernel.kind)) around.batch = batch(task);
     TrainingState::Update update;
-    if (is_optimizer(kernel.kind)) {
+    if (traits(kernel.kind).optimizer) {
       update = state_.update(task);
       around.step = update.steps;
       around.counted = update.counted;

@@ -1,9 +1,9 @@
-#include <numbers>
 #include <vector>
 
 #include "base/error.hpp"
 #include "cpu/exponential.hpp"
 #include "cpu/functions.hpp"
+#include "kernels/elementwise.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -19,9 +19,7 @@ std::vector<Run> runs(std::int64_t columns, Bias which) {
   return {{0, 0, third}, {2 * third, third, third}};
 }
 
-// The tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415, section 2) is u s with a logistic function s, because
-// (1 + tanh z) / 2 = 1 / (1 + exp(-2z)):  z = sqrt(2/pi) (u + 0.044715 u^3).
-constexpr float kTwiceRoot = float(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi), kCubic = 0.044715f;
+using kernels::kTwiceRoot, kernels::kCubic;  // equations of activations: there
 float sigmoid(float x) { return 1 / (1 + exponential(-x)); }
 float logistic(float u) { return sigmoid(kTwiceRoot * (u + kCubic * u * u * u)); }
 
@@ -45,7 +43,6 @@ void gelu(std::int64_t elements, const float* u, float* g) {
   for (std::int64_t i = 0; i < elements; ++i) g[i] = u[i] * logistic(u[i]);
 }
 
-// (u s)' = s + u s', s' = s (1 - s) 2 z', z' = sqrt(2/pi) (1 + 3 0.044715 u^2)
 void gelu_gradient(std::int64_t elements, const float* u, float* dg) {
   for (std::int64_t i = 0; i < elements; ++i) {
     const float s = logistic(u[i]);
@@ -53,14 +50,12 @@ void gelu_gradient(std::int64_t elements, const float* u, float* dg) {
   }
 }
 
-// silu(gate) up with silu(z) = z s(z), s the logistic function (Shazeer, arXiv 2002.05202, section 2).
 void swiglu(Shape shape, const float* u, float* g) {
   const std::int64_t f = shape.columns;
   for (std::int64_t row = 0; row < shape.rows; ++row, u += 2 * f, g += f)
     for (std::int64_t j = 0; j < f; ++j) g[j] = u[j] * sigmoid(u[j]) * u[f + j];
 }
 
-// silu' = s + z s (1 - s)
 void swiglu_gradient(Shape shape, const float* u, const float* dg, float* du) {
   const std::int64_t f = shape.columns;
   for (std::int64_t row = 0; row < shape.rows; ++row, u += 2 * f, dg += f, du += 2 * f)

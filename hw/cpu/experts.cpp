@@ -132,4 +132,16 @@ void combine_rows_gradient(const Dispatch& shape, const float* dy, const float* 
   });
 }
 
+std::vector<std::int32_t> slots_in_turn(const Kernel& kernel) {
+  const auto operand = slots_operand(kernel.kind);
+  INVARIANT(operand, "a kernel that goes by slots");
+  const auto& dims = kernel.dims;
+  const bool gates = kernel.kind == KernelKind::route_gradient;
+  const std::int64_t all = gates ? dims[1] * dims[3] : dims[3] * dims[4];
+  std::vector<std::int32_t> slots;
+  for (std::int64_t i = 0; i < operand_elements(kernel, 0).elements[*operand]; ++i)
+    slots.push_back(static_cast<std::int32_t>(i % all));
+  return slots;
+}
+
 }  // namespace rehearsal::cpu

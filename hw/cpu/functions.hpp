@@ -7,6 +7,7 @@
 #include "cpu/kernels.hpp"
 #include "cpu/vectors.hpp"
 #include "kernels/cut.hpp"
+#include "kernels/optimizer.hpp"
 #include "kernels/routing.hpp"
 
 namespace rehearsal::cpu {
@@ -15,6 +16,14 @@ struct Shape {
   std::int64_t rows = 0, columns = 0;
   std::int64_t elements() const { return rows * columns; }
 };
+
+// The sum of the summands of kernels/sums.hpp, one after the other.
+template <class Summands>
+double summed(const Summands& body) {
+  double sum = 0;
+  body.each(0, 1, [&](double x) { sum += x; });
+  return sum;
+}
 
 // --- elementwise.cpp
 // The bias of `query_value` has 2/3 as many entries as there are columns: for the first and the last third.
@@ -113,11 +122,8 @@ inline std::int64_t first_of_flat(std::int64_t flat, std::int64_t e, std::int64_
 }
 // A step clears the gradient unless told to keep it.
 void sgd(std::int64_t elements, const backend::TrainingData& learning, float* gradient, float* parameters);
-double clipped(double squared_norm);  // factor for the gradients of a step
-void adamw(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, bool keep, float* gradient,
-           float* parameters, float* moments);
-void adamw_rollback(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step,
-                    const float* gradient, float* parameters, float* moments);
+void adamw(std::int64_t elements, const backend::TrainingData& learning, std::int64_t step, kernels::Step what,
+           float* gradient, float* parameters, float* moments);
 // `moment`: of rows, then of columns; for a single row, one moment per element.
 void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t step, float* gradient, float* parameters,
              float* moment);

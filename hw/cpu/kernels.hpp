@@ -40,14 +40,6 @@ using GemmCall = kernels::Product;
 using GemmFunction = kernels::ProductFunction;
 void gemm(const GemmCall& call);  // ours: blocked, vectorised, single-threaded; deterministic
 
-// Elements that a kernel accesses, from the first one of each operand on, in the order of the table. (The loss is one
-// double: two elements.) `data` as in KernelContext: the reach of a Flat::part depends on it.
-struct OperandElements {
-  std::array<std::int64_t, kMostOperands> elements{};
-  std::size_t count = 0;
-};
-OperandElements operand_elements(const Kernel& kernel, std::int64_t data);
-
 // Slots for kernels with a slots operand (slots_operand), good enough for timing: T k of them, all different as far as
 // the number of slots allows.
 std::vector<std::int32_t> slots_in_turn(const Kernel& kernel);

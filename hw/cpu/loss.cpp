@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cpu/exponential.hpp"
 #include "cpu/functions.hpp"
+#include "kernels/loss.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -91,12 +92,7 @@ void cross_entropy_gradient(Shape shape, Slice slice, std::span<const std::int32
 }
 
 double squared_error(Shape shape, const float* y, const float* target) {
-  double squares = 0;
-  for (std::int64_t i = 0; i < shape.elements(); ++i) {
-    const double error = double(y[i]) - double(target[i]);
-    squares += error * error;
-  }
-  return squares;
+  return summed(kernels::SquaredErrors<float>{y, target, shape.elements(), false});
 }
 
 // Gradient of squares / (2 total columns).

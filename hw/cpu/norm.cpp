@@ -6,13 +6,11 @@
 #include <vector>
 
 #include "cpu/functions.hpp"
+#include "kernels/norm.hpp"
 
 namespace rehearsal::cpu {
-namespace {
 
-constexpr double kEpsilon = 1e-5;
-
-}  // namespace
+using kernels::kNormEpsilon;
 
 void layer_norm(Shape shape, const float* x, const float* gain, const float* bias, float* y, float* stats) {
   const std::int64_t n = shape.columns;
@@ -22,7 +20,7 @@ void layer_norm(Shape shape, const float* x, const float* gain, const float* bia
     const double mean = sum / double(n);
     for (std::int64_t j = 0; j < n; ++j) squares += (double(x[j]) - mean) * (double(x[j]) - mean);
     stats[0] = float(mean);
-    stats[1] = float(1 / std::sqrt(squares / double(n) + kEpsilon));
+    stats[1] = float(1 / std::sqrt(squares / double(n) + kNormEpsilon));
     for (std::int64_t j = 0; j < n; ++j) y[j] = gain[j] * ((x[j] - stats[0]) * stats[1]) + bias[j];
   }
 }
@@ -54,7 +52,7 @@ void rms_norm(Shape shape, const float* x, const float* gain, float* y, float* s
   for (std::int64_t i = 0; i < shape.rows; ++i, x += n, y += n) {
     double squares = 0;
     for (std::int64_t j = 0; j < n; ++j) squares += double(x[j]) * double(x[j]);
-    stats[i] = float(1 / std::sqrt(squares / double(n) + kEpsilon));
+    stats[i] = float(1 / std::sqrt(squares / double(n) + kNormEpsilon));
     for (std::int64_t j = 0; j < n; ++j) y[j] = gain[j] * (x[j] * stats[i]);
   }
 }

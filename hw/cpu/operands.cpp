@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "cpu/kernels.hpp"
 
 namespace rehearsal::cpu {
 namespace {
@@ -41,26 +40,6 @@ std::vector<BufferId> operands_of(const graph::Program& program, LocalTask task)
   for (const graph::BufferUse& use : program.uses[task.index()])
     if (use.how() == Access::read || use.how() == Access::write) result.push_back(use.id());
   return result;
-}
-
-bool uses_data(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::load_rows:
-    case KernelKind::embed:
-    case KernelKind::embed_gradient:
-    case KernelKind::cross_entropy_local:
-    case KernelKind::cross_entropy_gradient:
-    case KernelKind::squared_error:
-    case KernelKind::squared_error_gradient:
-      return true;
-    default:
-      return false;
-  }
-}
-bool adds_loss(KernelKind kind) { return kind == KernelKind::cross_entropy || kind == KernelKind::squared_error; }
-bool is_optimizer(KernelKind kind) {
-  return kind == KernelKind::sgd || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
-         kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
 }
 
 KernelOperands kernel_operands(const graph::TaskGraph& graph, RankId id, LocalTask task) {

@@ -20,10 +20,6 @@ struct Extent {
 // The buffers that a task reads and writes, in the order in which its work names them.
 std::vector<BufferId> operands_of(const graph::Program& program, LocalTask task);
 
-bool uses_data(KernelKind kind);  // tokens, targets or rows of a micro-batch
-bool adds_loss(KernelKind kind);  // its last operand is the loss
-bool is_optimizer(KernelKind kind);
-
 // The operands of a kernel, each from its first element (offsets applied) to the last one accessed.
 struct KernelOperands {
   std::array<Extent, kMostOperands> at{};

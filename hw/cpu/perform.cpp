@@ -52,26 +52,29 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Kern
   float* parameters = operands[1] + first_of_flat(kernel.dims[2], e, around.data);
   if (around.squared_gradients && kernel.kind != KernelKind::adamw_rollback)
     *around.squared_gradients += sum_of_squares(around.counted, gradient);
+  const auto adam = [&](kernels::Step what) {
+    adamw(e, *around.learning, around.step, what, gradient, parameters, operands[2]);
+  };
   switch (kernel.kind) {
     case KernelKind::sgd: {
       const auto clip = static_cast<Clip>(kernel.dims[5]);
       if (clip == Clip::none) return sgd(e, *around.learning, gradient, parameters);
       double& norm = *reinterpret_cast<double*>(operands[2]);
-      backend::TrainingData scaled = *around.learning;
       if (clip == Clip::add) {
-        const Range all{0, e};
-        norm += sum_of_squares(std::span(&all, 1), gradient), scaled.learning_rate = 0;
-      } else {
-        scaled.learning_rate = float(double(scaled.learning_rate) * clipped(norm));
+        norm += summed(kernels::Squares{gradient, e});
+        std::fill_n(gradient, e, 0.f);
+        return;
       }
+      backend::TrainingData scaled = *around.learning;
+      scaled.learning_rate = kernels::clipped(scaled.learning_rate, norm);
       return sgd(e, scaled, gradient, parameters);
     }
     case KernelKind::adamw:
+      return adam(kernels::Step::take_and_clear);
     case KernelKind::adamw_keep:
-      return adamw(e, *around.learning, around.step, kernel.kind == KernelKind::adamw_keep, gradient, parameters,
-                   operands[2]);
+      return adam(kernels::Step::take);
     default:
-      return adamw_rollback(e, *around.learning, around.step, gradient, parameters, operands[2]);
+      return adam(kernels::Step::undo);
   }
 }
 
@@ -97,7 +100,12 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::layer_norm:
       return layer_norm(shape, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::linear:
-      return product({.m = a, .n = b, .k = c, .a = x[0], .b = x[1], .c = x[2], .transposed_b = true});
+    case KernelKind::linear_input_gradient:
+    case KernelKind::linear_weight_gradient: {
+      kernels::Product filled = kernels::product_of(kernel);
+      filled.a = x[0], filled.b = x[1], filled.c = x[2];
+      return product(filled);
+    }
     case KernelKind::add_bias:
       return add_bias(shape, static_cast<Bias>(c), x[0], x[1]);
     case KernelKind::gelu:
@@ -117,8 +125,6 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return cross_entropy_gradient(shape, slice, batch.targets, d, x[0], x[1]);
     case KernelKind::squared_error_gradient:
       return squared_error_gradient(shape, c, x[0], rows_of(batch.row_targets, a * b), x[1]);
-    case KernelKind::linear_input_gradient:
-      return product({.m = a, .n = c, .k = b, .a = x[0], .b = x[1], .c = x[2]});
     case KernelKind::bias_gradient:
       return bias_gradient(shape, static_cast<Bias>(c), x[0], x[1]);
     case KernelKind::layer_norm_gradient:
@@ -129,9 +135,6 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return attention_gradient({a, b, c, d, e != 0, kv_heads(kernel)}, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::add:
       return add(a, x[0], x[1]);
-    case KernelKind::linear_weight_gradient:
-      return product(
-          {.m = b, .n = c, .k = a, .a = x[0], .b = x[1], .c = x[2], .transposed_a = true, .accumulate = true});
     case KernelKind::embed_gradient:
       return embed_gradient(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::positions_gradient:

@@ -190,7 +190,7 @@ void TrainingState::note_response(std::size_t segment, std::int64_t steps, std::
 void TrainingState::note_updates(LocalTask task) {
   const auto& work = graph_.work(program_.work[task.index()]);
   const auto* kernel = std::get_if<Kernel>(&work);
-  if (kernel ? !is_optimizer(kernel->kind) : !std::holds_alternative<graph::HostStep>(work)) return;
+  if (kernel ? !traits(kernel->kind).optimizer : !std::holds_alternative<graph::HostStep>(work)) return;
   progress_[segment_of(task)].updated = true;
 }
 

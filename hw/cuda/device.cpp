@@ -13,7 +13,6 @@
 #include "cuda/capture.hpp"
 #include "cuda/check.hpp"
 #include "cuda/launch.hpp"
-#include "gpu/gemm_layout.hpp"
 #include "kernels/expert_products.hpp"
 
 namespace rehearsal::cuda {
@@ -283,9 +282,9 @@ void CudaDevice::fill(Address to, std::byte value, Bytes size, StreamId stream) 
 template <class Product, class Kernel>
 void CudaDevice::each_part(const kernels::Call& call, Product&& product, Kernel&& own) {
   const int partition = partitions_ ? multiprocessors() : 0;
-  if (kernels::is_expert_product(call.kernel.kind))
+  if (traits(call.kernel.kind).of_experts)
     kernels::each_expert_call(call, [&](const kernels::Call& one) { product(one, partition); });
-  else if (gpu::is_linear(call.kernel.kind))
+  else if (is_linear(call.kernel.kind))
     product(call, partition);
   else
     own(multiprocessors());

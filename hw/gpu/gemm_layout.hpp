@@ -25,8 +25,7 @@ struct BlasProduct {
   bool accumulate = false;
 };
 
-bool is_linear(KernelKind kind);
-// For a kernel for which is_linear() holds.
+// Of a kernel for which is_linear() holds.
 BlasProduct blas_product(const Kernel& kernel);
 
 }  // namespace rehearsal::gpu

@@ -72,7 +72,7 @@ GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::
     const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[t]));
     if (!kernel) continue;
     operands_[t] = cpu::kernel_operands(graph_, id_, LocalTask(t));
-    if (cpu::uses_data(kernel->kind)) data(LocalTask(t));
+    if (uses_data(kernel->kind)) data(LocalTask(t));
   }
 }
 
@@ -146,7 +146,7 @@ kernels::Call GpuWorker::call_of(LocalTask task, Where&& where) {
   call.kernel = kernel, call.tensor = rank_.place[Axis::tensor], call.data = rank_.place.among(replicas(kernel)),
   call.context = state_.sequence_part(task), call.scratch = scratch_;
   for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = where(operands.at[i]);
-  if (cpu::uses_data(kernel.kind)) {
+  if (uses_data(kernel.kind)) {
     const Data& batch = data(task);
     call.tokens = batch.tokens, call.targets = batch.targets;
     call.rows = batch.rows, call.row_targets = batch.row_targets;
@@ -161,7 +161,7 @@ void GpuWorker::load() {
   for (std::size_t t = 0; t < program_.size(); ++t)
     if (std::holds_alternative<Kernel>(graph_.work(program_.work[t]))) {
       kernels::Call call = call_of(LocalTask(t), nowhere);
-      if (cpu::is_optimizer(call.kernel.kind)) call.squared_gradients = squared_gradients_;
+      if (traits(call.kernel.kind).optimizer) call.squared_gradients = squared_gradients_;
       device_.load(call, home_);
     }
 }
@@ -169,7 +169,7 @@ void GpuWorker::load() {
 void GpuWorker::perform(LocalTask task) {
   kernels::Call call = call_of(task, [this](const cpu::Extent& operand) { return at(operand); });
   const Kernel& kernel = call.kernel;
-  if (!cpu::is_optimizer(kernel.kind)) return device_.perform(call, home_);
+  if (!traits(kernel.kind).optimizer) return device_.perform(call, home_);
 
   const auto update = state_.update(task);
   call.rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay};

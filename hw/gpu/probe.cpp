@@ -6,7 +6,6 @@
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
-#include "gpu/gemm_layout.hpp"
 #include "gpu/probe_bench.hpp"
 #include "gpu/probe_copies.hpp"
 

@@ -60,12 +60,6 @@ std::vector<std::byte> random_numbers(std::size_t bytes, bool positive, bool fp8
   return all;
 }
 
-// Sums of exponentials and second moments must be positive.
-bool wants_positive(KernelKind kind) {
-  return kind == KernelKind::cross_entropy || kind == KernelKind::adamw || kind == KernelKind::adamw_keep ||
-         kind == KernelKind::adamw_rollback || kind == KernelKind::adalomo;
-}
-
 std::int64_t width(const Kernel& kernel, std::size_t operand) {
   if (kernel.precision == Precision::fp8 && operand == 2) return bytes_per_element(Precision::bf16);  // cuda/gemm.hpp
   return bytes_per_element(operand_precision(kernel, operand));
@@ -235,7 +229,7 @@ std::optional<LaunchTime> ProbeBench::time_beside(const Launch& launch, const st
 
 std::optional<std::string> ProbeBench::prepare(const Kernel& kernel, std::size_t parts, std::optional<Bytes> room) {
   const Bytes all = room.value_or(options_.arena);
-  const auto needed = cpu::operand_elements(kernel, 0);
+  const auto needed = operand_elements(kernel, 0);
   operands_ = needed.count, set_size_ = 0;
   for (std::size_t i = 0; i < operands_; ++i) {
     offset_[i] = set_size_;
@@ -248,7 +242,7 @@ std::optional<std::string> ProbeBench::prepare(const Kernel& kernel, std::size_t
   sets_ = std::min(most, options_.rotation.count() / set_size_ + 1);
   drain_all();
   const Address from = patterns_[kernel.precision == Precision::fp8 ? kFp8
-                                 : wants_positive(kernel.kind)      ? kPositive
+                                 : traits(kernel.kind).positive     ? kPositive
                                                                     : kSigned];
   const std::int64_t used = sets_ * set_size_ * std::int64_t(parts);
   for (std::int64_t at = 0; at < used; at += pattern_size_.count())
@@ -272,34 +266,17 @@ void ProbeBench::make_data(const Kernel& kernel) {
     return at;
   };
   slots_ = slots_operand(kernel.kind) ? reinterpret_cast<Address>(keep(cpu::slots_in_turn(kernel))) : nullptr;
-  switch (kernel.kind) {
-    case KernelKind::embed:
-    case KernelKind::embed_gradient:
-    case KernelKind::cross_entropy_local:
-    case KernelKind::cross_entropy_gradient: {
-      std::vector<std::int32_t> tokens(static_cast<std::size_t>(a));
-      for (auto& token : tokens) token = std::int32_t(random.next() >> 33) % std::int32_t(c);
-      call_.tokens = keep(tokens), call_.targets = keep(tokens);
-      break;
-    }
-    case KernelKind::load_rows:
-    case KernelKind::squared_error:
-    case KernelKind::squared_error_gradient: {
-      std::vector<float> rows(static_cast<std::size_t>(a * b));
-      for (auto& row : rows) row = float(std::int32_t(random.next() >> 32)) * 0x1p-31f;
-      call_.rows = keep(rows), call_.row_targets = keep(rows);
-      break;
-    }
-    case KernelKind::sgd:
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-    case KernelKind::adalomo:
-      call_.rates = {1e-3f, .9f, .999f, 1e-8f, .01f};
-      call_.counted = keep(std::vector<kernels::Range>{{0, a}}), call_.ranges = 1;
-      break;
-    default:
-      break;
+  if (traits(kernel.kind).data == BatchData::tokens) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(a));
+    for (auto& token : tokens) token = std::int32_t(random.next() >> 33) % std::int32_t(c);
+    call_.tokens = keep(tokens), call_.targets = keep(tokens);
+  } else if (traits(kernel.kind).data == BatchData::rows) {
+    std::vector<float> rows(static_cast<std::size_t>(a * b));
+    for (auto& row : rows) row = float(std::int32_t(random.next() >> 32)) * 0x1p-31f;
+    call_.rows = keep(rows), call_.row_targets = keep(rows);
+  } else if (traits(kernel.kind).optimizer) {
+    call_.rates = {1e-3f, .9f, .999f, 1e-8f, .01f};
+    call_.counted = keep(std::vector<kernels::Range>{{0, a}}), call_.ranges = 1;
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace rehearsal::kernels {
 
-// Rates of the optimizers; equations: cpu/optimizer.cpp.
+// Rates of the optimizers; equations: optimizer.hpp.
 struct Rates {
   float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
 };

@@ -10,31 +10,22 @@
 
 namespace rehearsal::kernels {
 
-constexpr bool is_expert_product(KernelKind kind) {
-  return kind == KernelKind::expert_linear || kind == KernelKind::expert_linear_input_gradient ||
-         kind == KernelKind::expert_linear_weight_gradient;
-}
-
-// Calls each(linear kernel, first element within each operand). dims of an expert product: sources experts slots n k.
+// Calls each(linear kernel, first element within each operand).
 template <class Each>
 void each_expert_product(const Kernel& kernel, const Each& each) {
-  const auto [sources, experts, slots, n, k, d6, d7, d8] = kernel.dims;
-  Kernel product{.kind = KernelKind::linear, .dims = {slots, n, k}, .precision = kernel.precision};
-  if (kernel.kind == KernelKind::expert_linear_input_gradient) product.kind = KernelKind::linear_input_gradient;
-  if (kernel.kind == KernelKind::expert_linear_weight_gradient) product.kind = KernelKind::linear_weight_gradient;
-  for (std::int64_t block = 0; block < sources * experts; ++block) {
-    const std::int64_t inputs = block * slots * k, outputs = block * slots * n, weight = block % experts * n * k;
-    using Offsets = std::array<std::int64_t, 3>;
-    switch (product.kind) {
-      case KernelKind::linear:
-        each(product, Offsets{inputs, weight, outputs});
-        break;
-      case KernelKind::linear_input_gradient:
-        each(product, Offsets{outputs, weight, inputs});
-        break;
-      default:
-        each(product, Offsets{outputs, inputs, weight});
-    }
+  constexpr KernelKind kKinds[] = {KernelKind::linear, KernelKind::linear_input_gradient,
+                                   KernelKind::linear_weight_gradient};
+  const LinearProduct linear = traits(kernel.kind).linear;
+  const LinearLayer of = linear_layer(kernel);
+  const Kernel product{.kind = kKinds[static_cast<std::size_t>(linear) - 1],
+                       .dims = {of.rows, of.outputs, of.inputs},
+                       .precision = kernel.precision};
+  const std::size_t weight = linear == LinearProduct::weight_gradient ? 2 : 1;
+  const auto size = operand_elements(product, 0).elements;
+  for (std::int64_t block = 0; block < of.products; ++block) {
+    std::array<std::int64_t, 3> from{};
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = (i == weight ? block % of.weights : block) * size[i];
+    each(product, from);
   }
 }
 

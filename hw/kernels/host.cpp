@@ -19,22 +19,8 @@ Floats32 widen(const void* from, std::int64_t elements) {
   return wide;
 }
 
-// The shape of a linear layer's product; the caller fills in the operands.
-Product shape(const Kernel& kernel) {
-  const std::int64_t rows = kernel.dims[0], outputs = kernel.dims[1], inputs = kernel.dims[2];
-  switch (kernel.kind) {
-    case KernelKind::linear:
-      return {.m = rows, .n = outputs, .k = inputs, .a = {}, .b = {}, .c = {}, .transposed_b = true};
-    case KernelKind::linear_input_gradient:
-      return {.m = rows, .n = inputs, .k = outputs, .a = {}, .b = {}, .c = {}};
-    default:
-      return {
-          .m = outputs, .n = inputs, .k = rows, .a = {}, .b = {}, .c = {}, .transposed_a = true, .accumulate = true};
-  }
-}
-
 void multiply(const Call& call, ProductFunction function) {
-  Product product = shape(call.kernel);
+  Product product = product_of(call.kernel);
   const auto& x = call.operands;
   if (call.kernel.precision == Precision::fp32) {
     product.a = static_cast<const float*>(x[0]), product.b = static_cast<const float*>(x[1]);
@@ -44,7 +30,7 @@ void multiply(const Call& call, ProductFunction function) {
   INVARIANT(call.kernel.precision == Precision::bf16, "kernels are made for fp32 and bf16");
   const Floats32 a = widen<BFloat16>(x[0], product.m * product.k), b = widen<BFloat16>(x[1], product.k * product.n);
   product.a = a.data(), product.b = b.data();
-  if (call.kernel.kind == KernelKind::linear_weight_gradient) {  // stays in fp32
+  if (product.accumulate) {  // stays in fp32
     product.c = static_cast<float*>(x[2]);
     return function(product);
   }
@@ -69,8 +55,8 @@ void plain_product(const Product& p) {
 }
 
 void perform_on_host(const Call& call, ProductFunction product, const HostOrder& order) {
-  if (is_product(call.kernel.kind)) return multiply(call, product);
-  if (is_expert_product(call.kernel.kind))
+  if (is_linear(call.kernel.kind)) return multiply(call, product);
+  if (traits(call.kernel.kind).of_experts)
     return each_expert_call(call, [&](const Call& one) { multiply(one, product); });
   passes(call, order.multiprocessors, Executor(order));
 }

@@ -109,7 +109,7 @@ REHEARSAL_DEVICE void store(T* to, const Floats<N>& x) {
   }
 }
 
-// i % n and i / n with 0 <= i, 0 < n. A GPU divides 64-bit numbers in framework, several times slower than 32-bit ones.
+// i % n and i / n with 0 <= i, 0 < n. A GPU divides 64-bit numbers in software, several times slower than 32-bit ones.
 REHEARSAL_DEVICE std::int64_t remainder(std::int64_t i, std::int64_t n) {
   if ((i | n) >> 32 == 0) return std::int64_t(std::uint32_t(i) % std::uint32_t(n));
   return i % n;

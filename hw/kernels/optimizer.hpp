@@ -1,5 +1,6 @@
-// SGD and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2),
-// and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' = steps + 1:
+// SGD, AdaLOMO, and AdamW with bias correction and decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101,
+// algorithm 2), and the way back of optimizer post-validation (Zero Bubble, arXiv 2401.10241, section 4). With t' =
+// steps + 1:
 //   m' = b1 m + (1-b1) g;  v' = b2 v + (1-b2) g^2
 //   theta' = theta (1 - lr wd) - lr mhat / (sqrt(vhat) + eps),  mhat = m' / (1 - b1^t'), vhat = v' / (1 - b2^t')
 // Gradients and states are fp32 arrays of e elements. Parameters stored as bf16 have a master copy in fp32: the step
@@ -14,6 +15,12 @@
 
 namespace rehearsal::kernels {
 
+// The rate of a step that is clipped by the norm of all gradients.
+REHEARSAL_DEVICE float clipped(float rate, double squared_norm) {
+  const double share = kLargestNorm / (std::sqrt(squared_norm) + kNormOffset);
+  return float(double(rate) * (share < 1 ? share : 1));
+}
+
 // theta -= lr g, and clears g. `master` null: the stored parameters are the only copy, rounded at every step.
 template <class T>
 struct Sgd {
@@ -27,18 +34,12 @@ struct Sgd {
   REHEARSAL_DEVICE void at(std::int64_t i) const {
     const Floats<N> g = load<N>(gradient + i);
     Floats<N> x = master ? load<N>(master + i) : load<N>(parameters + i);
-    const float scaled = squared_norm ? clipped() : rate;
+    const float scaled = squared_norm ? clipped(rate, *squared_norm) : rate;
     REHEARSAL_UNROLL
     for (int e = 0; e < N; ++e) x[e] -= scaled * g[e];
     if (master) store<N>(master + i, x);
     store<N>(parameters + i, x);
     store<N>(gradient + i, Floats<N>{});
-  }
-
- private:
-  REHEARSAL_DEVICE float clipped() const {
-    const double share = kLargestNorm / (std::sqrt(*squared_norm) + kNormOffset);
-    return float(double(rate) * (share < 1 ? share : 1));
   }
 };
 
@@ -73,7 +74,6 @@ struct AdamW {
     });
   }
 
- private:
   // In double: 1 - 0.999f has three digits in fp32.
   REHEARSAL_DEVICE static float correction(float beta, std::int64_t t) {
     return float(1 - std::pow(double(beta), double(t)));
@@ -109,8 +109,11 @@ struct AdamW {
   }
 };
 
-// One matrix per block (equations: cpu/optimizer.cpp): sums of rows and columns, then the norms of the update and of
-// the parameters, then the step. A vector is a matrix of one row without a row moment.
+// AdaLOMO (arXiv 2310.10195, algorithm 1), as in its authors' code (OpenLMLab/LOMO, lomo_optim/adalomo.py):
+//   beta = 1 - t'^-0.8;  r' = beta r + (1-beta) mean over columns of g^2 + 1e-30, and c' over rows
+//   u = g / sqrt(r' c' / mean(r')), divided by max(1, rms(u));  theta' = theta - lr max(1e-3, rms(theta)) u
+// One matrix per block: sums of rows and columns, then the norms of the update and of the parameters, then the step. A
+// vector is a matrix of one row without a row moment.
 template <class T>
 struct AdaLomo {
   static constexpr int kThreads = 256;
@@ -161,7 +164,6 @@ struct AdaLomo {
     });
   }
 
- private:
   REHEARSAL_DEVICE double square(std::int64_t i) const { return double(gradient[i]) * double(gradient[i]) + 1e-30; }
   REHEARSAL_DEVICE static float decayed(float kept, double mean, double beta) {
     return float(beta * double(kept) + (1 - beta) * mean);

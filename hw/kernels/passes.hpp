@@ -28,11 +28,6 @@ namespace rehearsal::kernels {
 // The largest head depth that attention supports.
 inline constexpr std::int64_t kLargestDepth = 256;
 
-constexpr bool is_product(KernelKind kind) {
-  return kind == KernelKind::linear || kind == KernelKind::linear_input_gradient ||
-         kind == KernelKind::linear_weight_gradient;
-}
-
 constexpr std::int64_t ceil_of(std::int64_t n, std::int64_t parts) { return (n + parts - 1) / parts; }
 
 // T is the storage type of activations and parameters.

@@ -1,388 +1,288 @@
 #include "base/kernels.hpp"
 
 namespace rehearsal {
+namespace table {
 namespace {
 
-bool works_on_shards(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::add_own_shard:
-    case KernelKind::sgd:
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-      return true;
-    default:
-      return false;
-  }
+using enum KernelKind;
+using enum LinearProduct;
+using Access = KernelOperand::Access;
+using Holds = KernelOperand::Holds;
+
+// --- counts of elements, by the dims of a kernel: a..h
+
+enum Dim : std::size_t { a, b, c, d, e, f, g, h };
+
+template <std::int64_t kFactor, std::size_t... kDims>
+std::int64_t times(const Kernel& k, std::int64_t) {
+  return (kFactor * ... * k.dims[kDims]);
+}
+template <std::size_t... kDims>
+constexpr ElementCount of = times<1, kDims...>;
+constexpr ElementCount nothing = times<0>;
+
+std::int64_t bias(const Kernel& k, std::int64_t) {
+  return static_cast<Bias>(k.dims[c]) == Bias::whole ? k.dims[b] : k.dims[b] / 3 * 2;
+}
+std::int64_t positions(const Kernel& k, std::int64_t) { return std::max<std::int64_t>(k.dims[d], 1) * of<b, c>(k, 0); }
+std::int64_t qkv(const Kernel& k, std::int64_t) { return of<a, c, d>(k, 0) * (k.dims[b] + 2 * kv_heads(k)); }
+std::int64_t block(const Kernel& k, std::int64_t) {
+  return times<2, a, c, d>(k, 0) * kv_heads(k) * (k.dims[h] == kAllBlocks ? k.dims[g] : 1);
+}
+std::int64_t columns_in_runs(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[c] + 2 * k.dims[d]); }
+
+// Optimizers, and shards.
+std::int64_t all_shards(const Kernel& k, std::int64_t data) { return (data + 1) * k.dims[a]; }
+template <Dim kFlat>
+std::int64_t flat(const Kernel& k, std::int64_t data) {
+  return static_cast<Flat>(k.dims[kFlat]) == Flat::part ? all_shards(k, data) : k.dims[a];
+}
+Clip clip_of(const Kernel& k) { return k.kind == sgd ? static_cast<Clip>(k.dims[f]) : Clip::none; }
+// Parameters that have a master copy are only written.
+std::int64_t parameters_moved(const Kernel& k, std::int64_t) {
+  return clip_of(k) == Clip::add ? 0 : (keeps_master(k) ? 1 : 2) * k.dims[a];
+}
+std::int64_t moments(const Kernel& k, std::int64_t) { return (keeps_master(k) ? 3 : 2) * k.dims[a]; }
+// The master copy, or a norm of one double.
+std::int64_t beside_sgd(const Kernel& k, std::int64_t) {
+  return keeps_master(k) ? k.dims[a] : clip_of(k) != Clip::none ? 2 : -1;
+}
+std::int64_t beside_sgd_moved(const Kernel& k, std::int64_t) {
+  return keeps_master(k) && clip_of(k) != Clip::add ? 2 * k.dims[a] : 0;
+}
+std::int64_t adalomo_moment(const Kernel& k, std::int64_t) {
+  return k.dims[a] == 1 ? k.dims[b] : k.dims[a] + k.dims[b];
 }
 
-}  // namespace
+// --- operands
 
-const char* name(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::load_rows:
-      return "load_rows";
-    case KernelKind::embed:
-      return "embed";
-    case KernelKind::add_positions:
-      return "add_positions";
-    case KernelKind::layer_norm:
-      return "layer_norm";
-    case KernelKind::linear:
-      return "linear";
-    case KernelKind::add_bias:
-      return "add_bias";
-    case KernelKind::gelu:
-      return "gelu";
-    case KernelKind::attention:
-      return "attention";
-    case KernelKind::add_residual:
-      return "add_residual";
-    case KernelKind::cross_entropy_local:
-      return "cross_entropy_local";
-    case KernelKind::cross_entropy:
-      return "cross_entropy";
-    case KernelKind::squared_error:
-      return "squared_error";
-    case KernelKind::cross_entropy_gradient:
-      return "cross_entropy_gradient";
-    case KernelKind::squared_error_gradient:
-      return "squared_error_gradient";
-    case KernelKind::linear_input_gradient:
-      return "linear_input_gradient";
-    case KernelKind::bias_gradient:
-      return "bias_gradient";
-    case KernelKind::layer_norm_gradient:
-      return "layer_norm_gradient";
-    case KernelKind::gelu_gradient:
-      return "gelu_gradient";
-    case KernelKind::attention_gradient:
-      return "attention_gradient";
-    case KernelKind::add:
-      return "add";
-    case KernelKind::linear_weight_gradient:
-      return "linear_weight_gradient";
-    case KernelKind::embed_gradient:
-      return "embed_gradient";
-    case KernelKind::positions_gradient:
-      return "positions_gradient";
-    case KernelKind::clear:
-      return "clear";
-    case KernelKind::copy:
-      return "copy";
-    case KernelKind::add_own_shard:
-      return "add_own_shard";
-    case KernelKind::sgd:
-      return "sgd";
-    case KernelKind::adamw:
-      return "adamw";
-    case KernelKind::adamw_keep:
-      return "adamw_keep";
-    case KernelKind::adamw_rollback:
-      return "adamw_rollback";
-    case KernelKind::rms_norm:
-      return "rms_norm";
-    case KernelKind::rms_norm_gradient:
-      return "rms_norm_gradient";
-    case KernelKind::rotary:
-      return "rotary";
-    case KernelKind::rotary_gradient:
-      return "rotary_gradient";
-    case KernelKind::swiglu:
-      return "swiglu";
-    case KernelKind::swiglu_gradient:
-      return "swiglu_gradient";
-    case KernelKind::route:
-      return "route";
-    case KernelKind::route_gradient:
-      return "route_gradient";
-    case KernelKind::dispatch_rows:
-      return "dispatch_rows";
-    case KernelKind::dispatch_rows_gradient:
-      return "dispatch_rows_gradient";
-    case KernelKind::expert_linear:
-      return "expert_linear";
-    case KernelKind::expert_linear_input_gradient:
-      return "expert_linear_input_gradient";
-    case KernelKind::expert_linear_weight_gradient:
-      return "expert_linear_weight_gradient";
-    case KernelKind::combine_rows:
-      return "combine_rows";
-    case KernelKind::combine_rows_gradient:
-      return "combine_rows_gradient";
-    case KernelKind::attention_part:
-      return "attention_part";
-    case KernelKind::attention_part_gradient:
-      return "attention_part_gradient";
-    case KernelKind::take_columns:
-      return "take_columns";
-    case KernelKind::put_columns:
-      return "put_columns";
-    case KernelKind::cut_columns:
-      return "cut_columns";
-    case KernelKind::join_columns:
-      return "join_columns";
-    case KernelKind::join_rows:
-      return "join_rows";
-    case KernelKind::cut_rows:
-      return "cut_rows";
-    case KernelKind::own_rows:
-      return "own_rows";
-    case KernelKind::adalomo:
-      return "adalomo";
+constexpr KernelOperand read(ElementCount extent, ElementCount moved = nullptr) {
+  return {Access::read, Holds::values, extent, moved};
+}
+constexpr KernelOperand made(ElementCount extent, ElementCount moved = nullptr) {
+  return {Access::write, Holds::values, extent, moved};
+}
+constexpr KernelOperand update(ElementCount extent, ElementCount moved = nullptr) {
+  return {Access::update, Holds::values, extent, moved};
+}
+constexpr KernelOperand floats(KernelOperand operand) { return operand.holds = Holds::floats, operand; }
+constexpr KernelOperand slots(KernelOperand operand) { return operand.holds = Holds::slots, operand; }
+constexpr KernelOperand kLoss{Access::update, Holds::loss, times<2>, nothing};
+
+constexpr KernelOperand kGradient = floats(update(flat<b>, times<2, a>));
+constexpr KernelOperand kParameters = update(flat<c>, parameters_moved);
+constexpr KernelTraits kAdam{.flat = true, .optimizer = true, .master = true, .positive = true, .replicas = e};
+
+constexpr KernelInfo row(KernelKind kind, const char* name, std::array<KernelOperand, kMostOperands> operands,
+                         KernelTraits traits = {}) {
+  return {kind, name, operands, traits};
+}
+
+constexpr KernelInfo kKernels[] = {
+    row(load_rows, "load_rows", {made(of<a, b>)}, {.data = BatchData::rows}),
+    row(embed, "embed", {read(of<c, b>, of<a, b>), made(of<a, b>)}, {.data = BatchData::tokens}),
+    row(add_positions, "add_positions", {read(positions, of<a, b>), update(of<a, b>)}),
+    row(layer_norm, "layer_norm",
+        {read(of<a, b>), read(of<b>), read(of<b>), made(of<a, b>), floats(made(times<2, a>))}),
+    row(linear, "linear", {read(of<a, c>), read(of<b, c>), made(of<a, b>)}, {.linear = forward}),
+    row(add_bias, "add_bias", {read(bias, of<b>), update(of<a, b>)}),
+    row(gelu, "gelu", {read(of<a>), made(of<a>)}, {.flat = true}),
+    row(attention, "attention", {read(qkv), made(of<a, b, c, d>), floats(made(of<a, b, c>))},
+        {.attention = AttentionPass::forward}),
+    row(add_residual, "add_residual", {read(of<a, b>), read(of<b>), update(of<a, b>)}),
+    row(cross_entropy_local, "cross_entropy_local", {read(of<a, b>), floats(made(times<3, a, d>, nothing))},
+        {.data = BatchData::tokens}),
+    row(cross_entropy, "cross_entropy", {floats(read(times<3, a, d>)), floats(made(of<a>)), kLoss}, {.positive = true}),
+    row(squared_error, "squared_error", {read(of<a, b>), kLoss}, {.data = BatchData::rows}),
+    row(cross_entropy_gradient, "cross_entropy_gradient", {floats(read(of<a>, nothing)), update(of<a, b>)},
+        {.data = BatchData::tokens}),
+    row(squared_error_gradient, "squared_error_gradient", {read(of<a, b>), made(of<a, b>)}, {.data = BatchData::rows}),
+    row(linear_input_gradient, "linear_input_gradient", {read(of<a, b>), read(of<b, c>), made(of<a, c>)},
+        {.linear = input_gradient}),
+    row(bias_gradient, "bias_gradient", {read(of<a, b>), floats(update(bias, times<2, b>))}),
+    row(layer_norm_gradient, "layer_norm_gradient",
+        {read(of<a, b>), floats(read(times<2, a>)), read(of<b>), floats(update(of<b>)), floats(update(of<b>)),
+         update(of<a, b>)}),
+    row(gelu_gradient, "gelu_gradient", {read(of<a>), update(of<a>)}, {.flat = true}),
+    row(attention_gradient, "attention_gradient",
+        {read(qkv), read(of<a, b, c, d>), floats(read(of<a, b, c>)), read(of<a, b, c, d>), made(qkv)},
+        {.attention = AttentionPass::backward}),
+    row(add, "add", {read(of<a>), update(of<a>)}, {.flat = true}),
+    row(linear_weight_gradient, "linear_weight_gradient", {read(of<a, b>), read(of<a, c>), floats(update(of<b, c>))},
+        {.linear = weight_gradient}),
+    row(embed_gradient, "embed_gradient", {read(of<a, b>), floats(update(of<c, b>, times<2, a, b>))},
+        {.data = BatchData::tokens}),
+    row(positions_gradient, "positions_gradient", {read(of<a, b>), floats(update(positions, times<2, a, b>))}),
+    row(clear, "clear", {floats(made(of<a>))}, {.flat = true}),
+    row(copy, "copy", {read(of<a>), made(of<a>)}, {.flat = true}),
+    row(add_own_shard, "add_own_shard", {floats(read(all_shards, of<a>)), floats(update(of<a>))},
+        {.flat = true, .replicas = b}),
+    row(sgd, "sgd", {kGradient, kParameters, floats(update(beside_sgd, beside_sgd_moved))},
+        {.flat = true, .optimizer = true, .master = true, .replicas = e}),
+    row(adamw, "adamw", {kGradient, kParameters, floats(update(moments))}, kAdam),
+    row(adamw_keep, "adamw_keep", {kGradient, kParameters, floats(update(moments))}, kAdam),
+    row(adamw_rollback, "adamw_rollback", {kGradient, kParameters, floats(update(moments))}, kAdam),
+    row(rms_norm, "rms_norm", {read(of<a, b>), read(of<b>), made(of<a, b>), floats(made(of<a>))}),
+    row(rms_norm_gradient, "rms_norm_gradient",
+        {read(of<a, b>), floats(read(of<a>)), read(of<b>), floats(update(of<b>)), update(of<a, b>)}),
+    row(rotary, "rotary", {update(of<a, e>, times<2, a, c, d>)}),
+    row(rotary_gradient, "rotary_gradient", {update(of<a, e>, times<2, a, c, d>)}),
+    row(swiglu, "swiglu", {read(times<2, a, b>), made(of<a, b>)}),
+    row(swiglu_gradient, "swiglu_gradient", {read(times<2, a, b>), read(of<a, b>), made(times<2, a, b>)}),
+    row(route, "route", {read(of<a, b>), floats(made(of<a, c>)), slots(made(of<a, c>)), floats(made(of<a, b>))}),
+    row(route_gradient, "route_gradient",
+        {floats(read(of<a, b>)), slots(read(of<a, c>)), floats(read(of<a, c>)), made(of<a, b>)}),
+    row(dispatch_rows, "dispatch_rows", {read(of<a, b>), slots(read(of<a, c>)), made(of<b, d, e>)}),
+    row(dispatch_rows_gradient, "dispatch_rows_gradient",
+        {read(of<b, d, e>, of<a, b, c>), slots(read(of<a, c>)), made(of<a, b>)}),
+    row(expert_linear, "expert_linear", {read(of<a, b, c, e>), read(of<b, d, e>), made(of<a, b, c, d>)},
+        {.linear = forward, .of_experts = true}),
+    row(expert_linear_input_gradient, "expert_linear_input_gradient",
+        {read(of<a, b, c, d>), read(of<b, d, e>), made(of<a, b, c, e>)},
+        {.linear = input_gradient, .of_experts = true}),
+    row(expert_linear_weight_gradient, "expert_linear_weight_gradient",
+        {read(of<a, b, c, d>), read(of<a, b, c, e>), floats(update(of<b, d, e>))},
+        {.linear = weight_gradient, .of_experts = true}),
+    row(combine_rows, "combine_rows",
+        {read(of<b, d, e>, of<a, b, c>), slots(read(of<a, c>)), floats(read(of<a, c>)), made(of<a, b>)}),
+    row(combine_rows_gradient, "combine_rows_gradient",
+        {read(of<a, b>), read(of<b, d, e>, of<a, b, c>), slots(read(of<a, c>)), floats(read(of<a, c>)),
+         made(of<b, d, e>), floats(made(of<a, c>))}),
+    row(attention_part, "attention_part",
+        {read(qkv, of<a, b, c, d>), read(block), floats(update(of<a, b, c, d>)), floats(update(of<a, b, c>))},
+        {.attention = AttentionPass::forward}),
+    row(attention_part_gradient, "attention_part_gradient",
+        {read(qkv, of<a, b, c, d>), read(block), read(of<a, b, c, d>), floats(read(of<a, b, c>, times<2, a, b, c>)),
+         read(of<a, b, c, d>), floats(update(of<a, b, c, d>)), floats(update(block))},
+        {.attention = AttentionPass::backward}),
+    row(take_columns, "take_columns", {read(of<a, b>, of<a, d>), made(of<a, d>)}),
+    row(put_columns, "put_columns", {floats(read(of<a, d>)), made(of<a, b>, of<a, d>)}),
+    row(cut_columns, "cut_columns", {read(columns_in_runs), made(columns_in_runs)}),
+    row(join_columns, "join_columns", {read(columns_in_runs), made(columns_in_runs)}),
+    row(join_rows, "join_rows", {read(of<a, b, c, d>), made(of<a, b, c, d>)}),
+    row(cut_rows, "cut_rows", {read(of<a, b, c, d>), made(of<a, b, c, d>)}),
+    row(own_rows, "own_rows", {read(of<a, b, c>, of<a, b>), made(of<a, b>)}),
+    // Moments of the gradient, the norm of the update, the update itself; and the gradient is cleared.
+    row(adalomo, "adalomo",
+        {floats(update(of<a, b>, times<5, a, b>)), update(of<a, b>, times<3, a, b>),
+         floats(update(adalomo_moment, nothing))},
+        {.optimizer = true, .positive = true}),
+};
+
+constexpr bool complete() {
+  for (std::size_t i = 0; i < std::size(kKernels); ++i)
+    if (kKernels[i].kind != static_cast<KernelKind>(i)) return false;
+  return std::size(kKernels) == kKernelKinds;
+}
+static_assert(complete(), "a row for every kernel, in the order of KernelKind");
+
+}  // namespace
+}  // namespace table
+
+const KernelInfo& info(KernelKind kind) { return table::kKernels[static_cast<std::size_t>(kind)]; }
+
+bool adds_loss(KernelKind kind) {
+  const auto& operands = info(kind).operands;
+  return std::any_of(operands.begin(), operands.end(),
+                     [](const auto& o) { return o.holds == KernelOperand::Holds::loss; });
+}
+
+std::size_t operands_read(KernelKind kind) {
+  const auto& operands = info(kind).operands;
+  const auto last = std::find_if(operands.begin(), operands.end(),
+                                 [](const auto& o) { return !o.extent || o.access != KernelOperand::Access::read; });
+  return static_cast<std::size_t>(last - operands.begin());
+}
+
+std::optional<std::size_t> slots_operand(KernelKind kind) {
+  const auto& operands = info(kind).operands;
+  for (std::size_t i = 0; i < operands_read(kind); ++i)
+    if (operands[i].holds == KernelOperand::Holds::slots) return i;
+  return std::nullopt;
+}
+
+OperandElements operand_elements(const Kernel& kernel, std::int64_t data) {
+  OperandElements result;
+  for (const KernelOperand& operand : info(kernel.kind).operands) {
+    const std::int64_t extent = operand.extent ? operand.extent(kernel, data) : -1;
+    if (extent < 0) break;
+    result.elements[result.count++] = extent;
   }
-  return "?";
+  return result;
 }
 
 Precision operand_precision(const Kernel& kernel, std::size_t operand) {
-  const auto fp32_from = [&](std::size_t first) { return operand >= first ? Precision::fp32 : kernel.precision; };
-  switch (kernel.kind) {
-    case KernelKind::layer_norm:
-      return fp32_from(4);
-    case KernelKind::attention:
-    case KernelKind::linear_weight_gradient:
-    case KernelKind::expert_linear_weight_gradient:
-      return fp32_from(2);
-    case KernelKind::cross_entropy_local:
-    case KernelKind::squared_error:
-    case KernelKind::bias_gradient:
-    case KernelKind::embed_gradient:
-    case KernelKind::positions_gradient:
-      return fp32_from(1);
-    case KernelKind::cross_entropy:
-    case KernelKind::clear:
-      return Precision::fp32;
-    case KernelKind::cross_entropy_gradient:
-      return operand == 0 ? Precision::fp32 : kernel.precision;
-    case KernelKind::layer_norm_gradient:  // stats, dgain, dbias
-      return operand == 1 || operand == 3 || operand == 4 ? Precision::fp32 : kernel.precision;
-    case KernelKind::attention_gradient:  // lse
-      return operand == 2 ? Precision::fp32 : kernel.precision;
-    case KernelKind::add_own_shard:  // gradients
-      return Precision::fp32;
-    case KernelKind::sgd:
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-    case KernelKind::adalomo:
-      return operand == 1 ? kernel.precision : Precision::fp32;
-    case KernelKind::rms_norm:  // stats
-      return fp32_from(3);
-    case KernelKind::route:  // weights, slots, probabilities
-      return fp32_from(1);
-    case KernelKind::combine_rows_gradient:  // slots, weights, dweights
-      return operand < 2 || operand == 4 ? kernel.precision : Precision::fp32;
-    case KernelKind::route_gradient:
-      return operand < 3 ? Precision::fp32 : kernel.precision;
-    case KernelKind::attention_part:  // sums, lse
-      return fp32_from(2);
-    case KernelKind::attention_part_gradient:  // lse, dq, dblock
-      return operand == 3 || operand > 4 ? Precision::fp32 : kernel.precision;
-    case KernelKind::put_columns:
-      return operand == 0 ? Precision::fp32 : kernel.precision;
-    case KernelKind::dispatch_rows:
-    case KernelKind::dispatch_rows_gradient:
-      return operand == 1 ? Precision::fp32 : kernel.precision;
-    case KernelKind::combine_rows:
-      return operand == 1 || operand == 2 ? Precision::fp32 : kernel.precision;
-    case KernelKind::rms_norm_gradient:  // stats, dgain
-      return operand == 1 || operand == 3 ? Precision::fp32 : kernel.precision;
-    default:
-      return kernel.precision;
+  return info(kernel.kind).operands[operand].holds == KernelOperand::Holds::values ? kernel.precision : Precision::fp32;
+}
+
+Axis replicas(const Kernel& kernel) {
+  const std::size_t dim = traits(kernel.kind).replicas;
+  return dim > 0 && static_cast<Replicas>(kernel.dims[dim]) == Replicas::expert_data ? Axis::expert_data : Axis::data;
+}
+
+bool keeps_master(const Kernel& optimizer) {
+  if (optimizer.precision == Precision::fp32 || !traits(optimizer.kind).master) return false;
+  return optimizer.kind != KernelKind::sgd || static_cast<Master>(optimizer.dims[3]) == Master::kept;
+}
+
+Bytes Kernel::traffic() const {
+  Bytes all;
+  const OperandElements present = operand_elements(*this, 0);
+  for (std::size_t i = 0; i < present.count; ++i) {
+    const KernelOperand& operand = info(kind).operands[i];
+    const std::int64_t passes = operand.access == KernelOperand::Access::update ? 2 : 1;
+    const std::int64_t moved = operand.moved ? operand.moved(*this, 0) : passes * present.elements[i];
+    all += Bytes(bytes_per_element(operand_precision(*this, i)) * moved);
   }
+  return all;
+}
+
+LinearLayer linear_layer(const Kernel& product) {
+  const auto& d = product.dims;
+  if (traits(product.kind).of_experts) return {d[2], d[3], d[4], d[1], d[0] * d[1]};
+  return {d[0], d[1], d[2]};
+}
+
+std::optional<Gemm> gemm_of(const Kernel& kernel) {
+  const LinearLayer of = linear_layer(kernel);
+  switch (traits(kernel.kind).linear) {
+    case LinearProduct::forward:
+      return Gemm{of.rows, of.outputs, of.inputs, of.products, kernel.precision, false};
+    case LinearProduct::input_gradient:
+      return Gemm{of.rows, of.inputs, of.outputs, of.products, kernel.precision, false};
+    case LinearProduct::weight_gradient:
+      return Gemm{of.outputs, of.inputs, of.rows, of.products, kernel.precision, true};
+    case LinearProduct::none:
+      break;
+  }
+  return std::nullopt;
 }
 
 Flops Kernel::flops() const {
-  const auto d = [&](std::size_t i) { return double(dims[i]); };
-  switch (kind) {
-    case KernelKind::linear:
-    case KernelKind::linear_input_gradient:
-    case KernelKind::linear_weight_gradient:
-      return Flops(2 * d(0) * d(1) * d(2));
-    case KernelKind::expert_linear:
-    case KernelKind::expert_linear_input_gradient:
-    case KernelKind::expert_linear_weight_gradient:
-      return Flops(2 * d(0) * d(1) * d(2) * d(3) * d(4));
-    case KernelKind::attention_part:
-    case KernelKind::attention_part_gradient: {
-      const double products = kind == KernelKind::attention_part ? 4 : 10, blocks = dims[7] == kAllBlocks ? d(6) : 1;
-      return Flops(products * d(0) * d(1) * d(2) * d(2) * d(3) * blocks);
-    }
-    // Two batched products forward, s x s x d each; five backward, of which one repeats the scores.
-    case KernelKind::attention:
-      return Flops(4 * d(0) * d(1) * d(2) * d(2) * d(3));
-    case KernelKind::attention_gradient:
-      return Flops(10 * d(0) * d(1) * d(2) * d(2) * d(3));
-    default:
-      return Flops(0);
+  const KernelTraits& is = traits(kind);
+  if (is.linear != LinearProduct::none) {
+    const LinearLayer of = linear_layer(*this);
+    return Flops(2. * double(of.products) * double(of.rows) * double(of.outputs) * double(of.inputs));
   }
+  if (is.attention == AttentionPass::none) return Flops(0);
+  // Two batched products forward, s x s x d each; five backward, of which one repeats the scores.
+  const double products = is.attention == AttentionPass::forward ? 4 : 10,
+               blocks = dims[7] == kAllBlocks ? double(dims[6]) : 1;
+  return Flops(products * double(dims[0]) * double(dims[1]) * double(dims[2]) * double(dims[2]) * double(dims[3]) *
+               blocks);
 }
 
 std::int64_t kv_heads(const Kernel& attention) { return attention.dims[5] > 0 ? attention.dims[5] : attention.dims[1]; }
 
 FusedAttention fused_attention(const Kernel& k) {
   const auto [b, heads, s, d, mask, kv, c, step] = k.dims;
-  switch (k.kind) {
-    case KernelKind::attention:
-    case KernelKind::attention_gradient:
-      return {b, heads, s, s, d, mask != 0, k.kind == KernelKind::attention_gradient, 0, k.precision};
-    default: {
-      // In order, the last rank sees all of the others' keys, and the step lasts as long as it does; balanced, each
-      // rank sees half of them in every step.
-      const bool half =
-          static_cast<Mask>(mask) == Mask::causal_balanced || (static_cast<Mask>(mask) == Mask::causal && step == 0);
-      const std::int64_t keys = step == kAllBlocks ? c * s : s;
-      return {b, heads, s, keys, d, half, k.kind == KernelKind::attention_part_gradient, 0, k.precision};
-    }
-  }
-}
-
-Axis replicas(const Kernel& kernel) {
-  const std::int64_t of = kernel.dims[kernel.kind == KernelKind::add_own_shard ? 1 : 4];
-  return works_on_shards(kernel.kind) && static_cast<Replicas>(of) == Replicas::expert_data ? Axis::expert_data
-                                                                                            : Axis::data;
-}
-
-std::optional<std::size_t> slots_operand(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::route_gradient:
-    case KernelKind::dispatch_rows:
-    case KernelKind::dispatch_rows_gradient:
-    case KernelKind::combine_rows:
-      return 1;
-    case KernelKind::combine_rows_gradient:
-      return 2;
-    default:
-      return std::nullopt;
-  }
-}
-
-bool keeps_master(const Kernel& optimizer) {
-  if (optimizer.precision == Precision::fp32) return false;
-  switch (optimizer.kind) {
-    case KernelKind::sgd:
-      return static_cast<Master>(optimizer.dims[3]) == Master::kept;
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-      return true;
-    default:
-      return false;
-  }
-}
-
-Bytes Kernel::traffic() const {
-  const std::int64_t a = dims[0], b = dims[1], c = dims[2];
-  // Elements in the precision of the kernel, and those that stay in fp32 (operand_precision()).
-  const auto elements = [width = bytes_per_element(precision)](std::int64_t n, std::int64_t floats = 0) {
-    return Bytes(width * n + bytes_per_element(Precision::fp32) * floats);
-  };
-  switch (kind) {
-    case KernelKind::load_rows:
-      return elements(a * b);
-    case KernelKind::embed:
-      return elements(2 * a * b);
-    case KernelKind::add_positions:
-      return elements(3 * a * b);
-    case KernelKind::embed_gradient:
-    case KernelKind::positions_gradient:
-      return elements(a * b, 2 * a * b);
-    case KernelKind::layer_norm:
-      return elements(2 * a * b + 2 * b, 2 * a);
-    case KernelKind::linear:
-    case KernelKind::linear_input_gradient:
-      return elements(a * b + b * c + a * c);
-    case KernelKind::linear_weight_gradient:
-      return elements(a * b + a * c, 2 * b * c);
-    case KernelKind::add_bias:
-      return elements(2 * a * b + b);
-    case KernelKind::gelu:
-    case KernelKind::copy:
-      return elements(2 * a);
-    case KernelKind::attention:  // Q, out; K, V
-      return elements(2 * a * (b + kv_heads(*this)) * c * dims[3], a * b * c);
-    case KernelKind::attention_gradient:  // and their gradients
-      return elements(4 * a * (b + kv_heads(*this)) * c * dims[3], a * b * c);
-    case KernelKind::add_residual:
-      return elements(3 * a * b + b);
-    case KernelKind::cross_entropy_local:
-      return elements(a * b);
-    case KernelKind::cross_entropy:
-      return elements(0, 3 * a * dims[3] + a);
-    case KernelKind::squared_error:
-      return elements(a * b);
-    case KernelKind::cross_entropy_gradient:
-      return elements(2 * a * b);
-    case KernelKind::squared_error_gradient:
-      return elements(2 * a * b);
-    case KernelKind::bias_gradient:
-      return elements(a * b, 2 * b);
-    case KernelKind::layer_norm_gradient:
-      return elements(3 * a * b + b, 2 * a + 4 * b);
-    case KernelKind::gelu_gradient:
-    case KernelKind::add:
-      return elements(3 * a);
-    case KernelKind::add_own_shard:
-      return elements(0, 3 * a);
-    case KernelKind::clear:
-      return elements(0, a);
-    case KernelKind::sgd:  // gradient and parameters read and written; with a master copy the latter once more written
-      if (static_cast<Clip>(dims[5]) == Clip::add) return elements(0, 2 * a);
-      return keeps_master(*this) ? elements(a, 4 * a) : elements(2 * a, 2 * a);
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-      return keeps_master(*this) ? elements(a, 8 * a) : elements(2 * a, 6 * a);
-    case KernelKind::rms_norm:
-      return elements(2 * a * b + b, a);
-    case KernelKind::rms_norm_gradient:
-      return elements(3 * a * b + b, a + 2 * b);
-    case KernelKind::rotary:
-    case KernelKind::rotary_gradient:
-      return elements(2 * a * c * dims[3]);
-    case KernelKind::swiglu:
-      return elements(3 * a * b);
-    case KernelKind::swiglu_gradient:
-      return elements(5 * a * b);
-    case KernelKind::route:
-    case KernelKind::route_gradient:
-      return elements(a * b, a * b + 2 * a * c);
-    case KernelKind::dispatch_rows:
-      return elements(a * b + dims[3] * dims[4] * b, a * c);
-    case KernelKind::dispatch_rows_gradient:
-      return elements(a * b + a * c * b, a * c);
-    case KernelKind::combine_rows:
-      return elements(a * b + a * c * b, 2 * a * c);
-    case KernelKind::combine_rows_gradient:
-      return elements(a * b + a * c * b + dims[3] * dims[4] * b, 3 * a * c);
-    case KernelKind::expert_linear:
-    case KernelKind::expert_linear_input_gradient:
-      return elements(a * b * c * (dims[3] + dims[4]) + b * dims[3] * dims[4]);
-    case KernelKind::expert_linear_weight_gradient:
-      return elements(a * b * c * (dims[3] + dims[4]), 2 * b * dims[3] * dims[4]);
-    case KernelKind::attention_part:
-    case KernelKind::attention_part_gradient: {
-      const std::int64_t head = a * c * dims[3], q = head * b, kv = 2 * head * kv_heads(*this);
-      const std::int64_t block = kv * (dims[7] == kAllBlocks ? dims[6] : 1), rows = 2 * a * b * c;
-      if (kind == KernelKind::attention_part) return elements(q + block, 2 * q + rows);
-      return elements(3 * q + block, 2 * (q + block) + rows);
-    }
-    case KernelKind::take_columns:
-      return elements(2 * a * dims[3]);
-    case KernelKind::put_columns:
-      return elements(a * dims[3], a * dims[3]);
-    case KernelKind::cut_columns:
-    case KernelKind::join_columns:
-      return elements(2 * a * (c + 2 * dims[3]));
-    case KernelKind::join_rows:
-    case KernelKind::cut_rows:
-      return elements(2 * a * b * c * dims[3]);
-    case KernelKind::own_rows:
-      return elements(2 * a * b);
-    case KernelKind::adalomo:  // moments; the norm of the update; the update itself, and its gradient cleared
-      return elements(3 * a * b, 5 * a * b);
-  }
-  return Bytes();
+  // In order, the last rank sees all of the others' keys, and the step lasts as long as it does; balanced, each rank
+  // sees half of them in every step.
+  const bool half =
+      static_cast<Mask>(mask) == Mask::causal_balanced || (static_cast<Mask>(mask) == Mask::causal && step == 0);
+  const std::int64_t keys = step == kAllBlocks ? c * s : s;
+  const bool backward = traits(k.kind).attention == AttentionPass::backward;
+  return {b, heads, s, keys, d, half, backward, 0, k.precision};
 }
 
 const char* name(CollectiveKind kind) {

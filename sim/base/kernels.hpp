@@ -185,7 +185,6 @@ enum class KernelKind : std::uint8_t {
 };
 inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::adalomo) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
-const char* name(KernelKind kind);  // "linear", with underscores
 
 // dims[4] of attention_part: queries see all keys, or those up to their own positions, in the order of the ranks or
 // balanced among them. c = 0 of the others means 1.
@@ -218,25 +217,89 @@ struct Kernel {
   KernelKind kind{};
   KernelDims dims{};
   std::array<std::int64_t, kMostOperands> offsets{};  // of each operand: its first element within the buffer
-  // Of activations and parameters: fp32 or bf16. See operand_precision() for the operands that stay in fp32.
+  // Of activations and parameters: fp32 or bf16. See KernelOperand for the operands that stay in fp32.
   Precision precision = Precision::fp32;
   friend auto operator<=>(const Kernel&, const Kernel&) = default;
   Flops flops() const;    // of its matrix products; attention counts the whole square
   Bytes traffic() const;  // read and written at least once
 };
 
-// How the elements of an operand are stored. Computed in `kernel.precision`: activations, their gradients, parameters.
-// Always of four bytes: statistics (stats, lse, parts, the two halves of the loss; weights, slots and probabilities of
-// routing), gradients of parameters, what the optimizer keeps. In bf16 that is [3,e]: both moments and the parameters
-// in fp32 (master copy); of sgd the third operand, [e], unless it does without (Master).
-Precision operand_precision(const Kernel& kernel, std::size_t operand);
+// --- All else of a kernel is a row of one table (kernels.cpp)
+
+// Elements, by the dims of a kernel; `data`: index of the rank among the replicas, on which the reach of a buffer of
+// all shards depends.
+using ElementCount = std::int64_t (*)(const Kernel& kernel, std::int64_t data);
+
+struct KernelOperand {
+  enum class Access : std::uint8_t { read, write, update };  // update: in place, or accumulated
+  // values: activations, their gradients and parameters, in the precision of the kernel. All others take four bytes an
+  // element. floats: statistics (stats, lse, parts; weights and probabilities of routing), gradients of parameters,
+  // what the optimizer keeps. In bf16 that is [3,e]: both moments and the parameters in fp32 (master copy); of sgd the
+  // third operand, [e], unless it does without (Master). slots: integers. loss: one double, which is two elements.
+  enum class Holds : std::uint8_t { values, floats, slots, loss };
+  Access access{};
+  Holds holds{};
+  ElementCount extent = nullptr;  // from its first element to the last one accessed; below 0: it is left out
+  ElementCount moved = nullptr;   // read and written, together; null: the extent, twice for an update
+};
+
+// One of the products of a linear layer. Its operands: (x, weight; y), (dy, weight; dx), (dy, x; dweight).
+enum class LinearProduct : std::uint8_t { none, forward, input_gradient, weight_gradient };
+enum class AttentionPass : std::uint8_t { none, forward, backward };
+enum class BatchData : std::uint8_t { none, tokens, rows };  // of the micro-batch; tokens: and targets
+
+struct KernelTraits {
+  LinearProduct linear{};
+  bool of_experts = false;  // one product for every expert and every rank that sent it rows
+  AttentionPass attention{};
+  BatchData data{};
+  bool flat = false;  // its first dim is elements, not rows
+  bool optimizer = false;
+  bool master = false;       // below fp32 it keeps the parameters in fp32 too (but see Master)
+  bool positive = false;     // takes a logarithm or a root of operands, which negative ones lead to other code
+  std::size_t replicas = 0;  // which dim is Replicas; 0: it works on no shard
+};
+
+struct KernelInfo {
+  KernelKind kind{};
+  const char* name = "";  // with underscores
+  std::array<KernelOperand, kMostOperands> operands{};
+  KernelTraits traits{};
+};
+const KernelInfo& info(KernelKind kind);
+
+inline const char* name(KernelKind kind) { return info(kind).name; }
+inline const KernelTraits& traits(KernelKind kind) { return info(kind).traits; }
+// One product of a linear layer, not those of all experts.
+inline bool is_linear(KernelKind kind) {
+  return traits(kind).linear != LinearProduct::none && !traits(kind).of_experts;
+}
+inline bool uses_data(KernelKind kind) { return traits(kind).data != BatchData::none; }
+bool adds_loss(KernelKind kind);             // its last operand is the loss
+std::size_t operands_read(KernelKind kind);  // the number of those before the semicolon, which are only read
+// The operand that a kernel reads its slots from, if any.
+std::optional<std::size_t> slots_operand(KernelKind kind);
+
+// Elements that a kernel accesses, from the first one of each operand on, in the order of the table.
+struct OperandElements {
+  std::array<std::int64_t, kMostOperands> elements{};
+  std::size_t count = 0;
+};
+OperandElements operand_elements(const Kernel& kernel, std::int64_t data);
+Precision operand_precision(const Kernel& kernel, std::size_t operand);  // fp32 stands for any four bytes
+Axis replicas(const Kernel& kernel);  // the axis along which it finds its shard, if it works on one
 bool keeps_master(const Kernel& optimizer);
+
+// T n k of a product of a linear layer, for each of `products` products with one of `weights` matrices.
+struct LinearLayer {
+  std::int64_t rows = 0, outputs = 0, inputs = 0, weights = 1, products = 1;
+};
+LinearLayer linear_layer(const Kernel& product);
+std::optional<Gemm> gemm_of(const Kernel& kernel);  // of a product of linear layers
+
 std::int64_t kv_heads(const Kernel& attention);
 // The most that an attention kernel computes on any rank of its context group: half of the pairs when `causal`.
 FusedAttention fused_attention(const Kernel& attention);
-Axis replicas(const Kernel& kernel);  // the axis along which it finds its shard, if it works on one
-// The operand of a kernel that holds its slots, if any: 32-bit integers.
-std::optional<std::size_t> slots_operand(KernelKind kind);
 
 // shift: every rank sends its buffer to the next rank of the group, and receives that of the previous one.
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift };

@@ -146,29 +146,9 @@ double CostModel::kernel(const Kernel& k) const {
     wide.precision = Precision::fp32;
     return kernel(wide);
   }
-  const auto& [a, b, c, d, e, f, g, h] = k.dims;
-  switch (k.kind) {
-    case KernelKind::linear:
-      return gemm({a, b, c, 1, k.precision, false});
-    case KernelKind::linear_input_gradient:
-      return gemm({a, c, b, 1, k.precision, false});
-    case KernelKind::linear_weight_gradient:
-      return gemm({b, c, a, 1, k.precision, true});
-    // One product for every expert and every rank that sent rows to it.
-    case KernelKind::expert_linear:
-      return gemm({c, d, e, a * b, k.precision, false});
-    case KernelKind::expert_linear_input_gradient:
-      return gemm({c, e, d, a * b, k.precision, false});
-    case KernelKind::expert_linear_weight_gradient:
-      return gemm({d, e, c, a * b, k.precision, true});
-    case KernelKind::attention:
-    case KernelKind::attention_gradient:
-    case KernelKind::attention_part:
-    case KernelKind::attention_part_gradient:
-      return attention(fused_attention(k));
-    default:
-      return memory_bound({k.traffic(), 1, Traffic::plain});
-  }
+  if (const auto product = gemm_of(k)) return gemm(*product);
+  if (traits(k.kind).attention != AttentionPass::none) return attention(fused_attention(k));
+  return memory_bound({k.traffic(), 1, Traffic::plain});
 }
 
 // o_s or o_r of a measured message; without one a copy, read and written.

@@ -16,56 +16,17 @@ constexpr std::array<std::string_view, 5> kAttention{"call", "product", "score",
 constexpr std::array<std::string_view, 4> kTraffic{"call", "byte", "far_byte", "row"};
 
 Shape shape_of(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::linear:
-    case KernelKind::linear_input_gradient:
-    case KernelKind::linear_weight_gradient:
-    case KernelKind::expert_linear:
-    case KernelKind::expert_linear_input_gradient:
-    case KernelKind::expert_linear_weight_gradient:
-      return Shape::matrix;
-    case KernelKind::attention:
-    case KernelKind::attention_gradient:
-    case KernelKind::attention_part:
-    case KernelKind::attention_part_gradient:
-      return Shape::attention;
-    default:
-      return Shape::traffic;
-  }
-}
-
-bool is_of_experts(KernelKind kind) {
-  return kind == KernelKind::expert_linear || kind == KernelKind::expert_linear_input_gradient ||
-         kind == KernelKind::expert_linear_weight_gradient;
-}
-
-// Kinds whose dims are rows and columns; the others have elements alone.
-bool has_rows(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::gelu:
-    case KernelKind::gelu_gradient:
-    case KernelKind::add:
-    case KernelKind::clear:
-    case KernelKind::copy:
-    case KernelKind::add_own_shard:
-    case KernelKind::sgd:
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-      return false;
-    default:
-      return true;
-  }
+  if (traits(kind).linear != LinearProduct::none) return Shape::matrix;
+  return traits(kind).attention != AttentionPass::none ? Shape::attention : Shape::traffic;
 }
 
 Counts counts(const Kernel& kernel, Bytes knee) {
   const auto d = [&](std::size_t i) { return double(kernel.dims[i]); };
   switch (shape_of(kernel.kind)) {
     case Shape::matrix: {
-      const double flop = kernel.flops().value();
-      if (!is_of_experts(kernel.kind)) return {1, flop, d(0) * d(1), d(1) * d(2), d(0) * d(2)};
-      const double rows = d(0) * d(1) * d(2);
-      return {1, flop, rows * d(3), d(1) * d(3) * d(4), rows * d(4)};
+      const LinearLayer of = linear_layer(kernel);
+      const double rows = double(of.products * of.rows), outputs = double(of.outputs), inputs = double(of.inputs);
+      return {1, kernel.flops().value(), rows * outputs, double(of.weights) * outputs * inputs, rows * inputs};
     }
     case Shape::attention: {
       const double heads = d(0) * d(1);
@@ -77,7 +38,7 @@ Counts counts(const Kernel& kernel, Bytes knee) {
     case Shape::traffic: {
       const double moved = double(kernel.traffic().count());
       const double far = knee.count() > 0 ? std::max(0., moved - double(knee.count())) : 0;
-      return {1, moved, far, has_rows(kernel.kind) ? d(0) : 0, 0};
+      return {1, moved, far, traits(kernel.kind).flat ? 0 : d(0), 0};
     }
   }
   return {};

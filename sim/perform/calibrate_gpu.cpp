@@ -18,7 +18,6 @@
 #include "calibrate/machine.hpp"
 #include "cli/progress.hpp"
 #include "explore/perform.hpp"
-#include "gpu/gemm_layout.hpp"
 #include "launch/launch.hpp"
 #include "modules/module.hpp"
 #include "page/layout.hpp"
@@ -40,19 +39,6 @@ const Time kGrace = seconds(15);  // for NCCL to give up what it was told to
 
 cost::Quantiles quantiles(const gpu::LaunchTime& t) { return {t.p10, t.p50, t.p90}; }
 
-// As cost/cost_model.cpp counts them.
-Gemm gemm_of(const Kernel& k) {
-  const std::int64_t t = k.dims[0], n = k.dims[1], inputs = k.dims[2];
-  switch (k.kind) {
-    case KernelKind::linear:
-      return {t, n, inputs, 1, k.precision, false};
-    case KernelKind::linear_input_gradient:
-      return {t, inputs, n, 1, k.precision, false};
-    default:
-      return {n, inputs, t, 1, k.precision, true};
-  }
-}
-
 cost::SizeTimes size_times(const std::vector<gpu::SizeTime>& measured) {
   cost::SizeTimes times;
   for (const auto& m : measured) times.samples.push_back({m.size, quantiles(m.time), m.held_out});
@@ -62,8 +48,8 @@ cost::SizeTimes size_times(const std::vector<gpu::SizeTime>& measured) {
 void add_gemms(const gpu::Probe& probe, cost::GpuTimes& times) {
   std::set<Gemm> known;  // forward and input gradient may be one product: the first counts
   for (const auto& k : probe.kernels) {
-    if (!gpu::is_linear(k.kernel.kind)) continue;
-    const Gemm shape = gemm_of(k.kernel);
+    if (!is_linear(k.kernel.kind)) continue;
+    const Gemm shape = *gemm_of(k.kernel);
     if (known.insert(shape).second)
       times.gemm[shape.precision].samples.push_back({shape, quantiles(k.time), k.held_out});
   }
@@ -94,7 +80,7 @@ cost::GpuTimes gpu_times(const gpu::Probe& probe) {
   if (probe.launch_stream) times.launch.stream = quantiles(*probe.launch_stream);
   if (probe.launch_graph) times.launch.graph = quantiles(*probe.launch_graph);
   for (auto p = probe.partitions.rbegin(); p != probe.partitions.rend(); ++p)  // ascending multiprocessors
-    times.partitions.push_back({p->multiprocessors, gemm_of(p->kernel), quantiles(p->alone), quantiles(p->busy)});
+    times.partitions.push_back({p->multiprocessors, *gemm_of(p->kernel), quantiles(p->alone), quantiles(p->busy)});
   return times;
 }
 
@@ -301,7 +287,7 @@ cost::Profile profile_of(const gpu::Probe& probe, std::vector<cost::Judged>& hel
                       : "",
       probe.device.driver, profile.date);
   // Matrix products of a whole GPU have a model of their own; those of a part are kernels like the others.
-  const auto is_kernel = [&](const gpu::KernelTime& k) { return probe.parts > 1 || !gpu::is_linear(k.kernel.kind); };
+  const auto is_kernel = [&](const gpu::KernelTime& k) { return probe.parts > 1 || !is_linear(k.kernel.kind); };
   const auto known = [](Precision p) { return p == Precision::fp32 || p == Precision::bf16; };  // of profiles
   std::vector<cost::KernelSample> samples;
   for (const auto& k : probe.kernels)

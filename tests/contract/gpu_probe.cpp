@@ -14,7 +14,6 @@
 #include "base/error.hpp"
 #include "cost/gemm.hpp"
 #include "dispatch/clock.hpp"
-#include "gpu/gemm_layout.hpp"
 #include "perform/calibrate_gpu.hpp"
 #include "recorder/recorder.hpp"
 #include "scenario/profile.hpp"
@@ -111,7 +110,7 @@ gpu::Probe invented(std::size_t parts) {
   for (const auto& [kernel, held_out] : gpu::kernel_grid(true)) {
     const std::int64_t a = kernel.dims[0], b = kernel.dims[1], c = kernel.dims[2];
     double time = 3e-6 + double(kernel.traffic().count()) / 4e12;
-    if (gpu::is_linear(kernel.kind))
+    if (is_linear(kernel.kind))
       time = cost::gemm_time(h200, {a, b, c, 1, kernel.precision, kernel.kind == KernelKind::linear_weight_gradient},
                              kernel.precision, 1);
     probe.kernels.push_back({kernel, around(time), held_out});
@@ -268,7 +267,7 @@ TEST_CASE("a measured GPU becomes a profile, which comes back from its file and 
   CHECK(profile.gpu->gemm.count(Precision::fp8) == 1);
   CHECK(profile.gpu->partitions.front().multiprocessors == 16);
   CHECK(!held_out.empty());
-  for (const auto& [kernel, times] : profile.kernels) CHECK_FALSE(gpu::is_linear(kernel.kind));
+  for (const auto& [kernel, times] : profile.kernels) CHECK_FALSE(is_linear(kernel.kind));
 
   const auto file = scratch.folder / "nvidia-h200.yaml";
   std::ofstream(file) << scenario::write_profile(profile);

@@ -278,7 +278,7 @@ TEST_CASE("a recording stays in the partitions that it was made in") {
   const std::int64_t heads = 16, tokens = 2048, size = 128;
   kernels::Call call;
   call.kernel = {KernelKind::attention, {1, heads, tokens, size, 1}, {}, Precision::bf16};
-  const auto needed = cpu::operand_elements(call.kernel, 0);
+  const auto needed = operand_elements(call.kernel, 0);
   for (std::size_t i = 0; i < needed.count; ++i)
     call.operands[i] = address(numbers.make(std::vector<float>(std::size_t(needed.elements[i]), 0)));
   const EventId begin = device.make_event(), end = device.make_event();

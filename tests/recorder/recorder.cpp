@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "cpu/kernels.hpp"
 #include "kernels/host.hpp"
 
 namespace rehearsal::test {
@@ -15,48 +14,6 @@ namespace {
 
 constexpr std::byte kPoison{0xff};
 constexpr std::int64_t kGranule = 512;
-
-// Number of read-only operands of a kernel: those before the semicolon in the table of KernelKind.
-std::size_t only_read(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::load_rows:
-    case KernelKind::clear:
-    case KernelKind::sgd:
-    case KernelKind::adamw:
-    case KernelKind::adamw_keep:
-    case KernelKind::adamw_rollback:
-    case KernelKind::adalomo:
-    case KernelKind::rotary:
-    case KernelKind::rotary_gradient:
-      return 0;
-    case KernelKind::linear:
-    case KernelKind::linear_input_gradient:
-    case KernelKind::linear_weight_gradient:
-    case KernelKind::add_residual:
-    case KernelKind::rms_norm:
-    case KernelKind::swiglu_gradient:
-    case KernelKind::attention_part:
-    case KernelKind::dispatch_rows:
-    case KernelKind::dispatch_rows_gradient:
-    case KernelKind::expert_linear:
-    case KernelKind::expert_linear_input_gradient:
-    case KernelKind::expert_linear_weight_gradient:
-      return 2;
-    case KernelKind::layer_norm:
-    case KernelKind::layer_norm_gradient:
-    case KernelKind::rms_norm_gradient:
-    case KernelKind::route_gradient:
-    case KernelKind::combine_rows:
-      return 3;
-    case KernelKind::attention_gradient:
-    case KernelKind::combine_rows_gradient:
-      return 4;
-    case KernelKind::attention_part_gradient:
-      return 5;
-    default:
-      return 1;
-  }
-}
 
 }  // namespace
 
@@ -302,12 +259,12 @@ void RecordingDevice::perform(const kernels::Call& given, StreamId stream) {
   const std::string name = fmt::format("{}", rehearsal::name(given.kernel.kind));
   call("perform " + name, stream, [this, given, stream, name] {
     Operation operation{.name = name};
-    const auto elements = cpu::operand_elements(given.kernel, given.data);
+    const auto elements = operand_elements(given.kernel, given.data);
     for (std::size_t i = 0; i < elements.count; ++i)
       operation.accesses.push_back(
           {static_cast<const std::byte*>(given.operands[i]),
            static_cast<std::size_t>(elements.elements[i] * bytes_per_element(operand_precision(given.kernel, i))),
-           i >= only_read(given.kernel.kind)});
+           i >= operands_read(given.kernel.kind)});
     const auto touches = [&](const void* at, std::size_t size, bool writes) {
       if (at) operation.accesses.push_back({static_cast<const std::byte*>(at), size, writes});
     };

@@ -23,7 +23,7 @@ TEST_CASE("any number of threads takes the step of one rank, also rounded to bf1
         for (std::int64_t step = 0; step < 3; step++) {
           cpu::host_adam({n, step, gradient.data(), x.data(), m.data(), v.data(), stored ? rounded.data() : nullptr},
                          learning, threads);
-          cpu::adamw(n, learning, step, true, same.data(), expected.data(), moments.data());
+          cpu::adamw(n, learning, step, kernels::Step::take, same.data(), expected.data(), moments.data());
         }
         CHECK(x == expected);
         CHECK(std::vector(moments.begin(), moments.begin() + n) == m);

@@ -166,7 +166,7 @@ inline Trial trial(KernelKind kind, KernelDims dims, std::int64_t tensor = 0, st
   Trial result;
   result.kernel = {kind, dims, {}, Precision::fp32};
   result.tensor = tensor, result.data = data;
-  const auto sizes = cpu::operand_elements(result.kernel, data);
+  const auto sizes = operand_elements(result.kernel, data);
   for (std::size_t o = 0; o < sizes.count; ++o)
     result.operands.push_back(random_values(std::size_t(sizes.elements[o]), bits));
   std::uniform_int_distribution<std::int32_t> word(0, vocabulary - 1);

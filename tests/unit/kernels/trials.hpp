@@ -12,11 +12,11 @@ namespace rehearsal::kernels {
 inline constexpr double kTolerance = 1e-5;
 
 inline bool is_loss(KernelKind kind, std::size_t operand) {
-  return (kind == KernelKind::cross_entropy && operand == 2) || (kind == KernelKind::squared_error && operand == 1);
+  return info(kind).operands[operand].holds == KernelOperand::Holds::loss;
 }
 
 inline bool holds_slots(KernelKind kind, std::size_t operand) {
-  return (kind == KernelKind::route && operand == 2) || slots_operand(kind) == operand;
+  return info(kind).operands[operand].holds == KernelOperand::Holds::slots;
 }
 
 // Rounding decides equality: the oracle starts from the same bits, and does not write read-only operands.
@@ -24,6 +24,7 @@ inline void check_against_cpu(const Trial& t, const Operands& expected, const Op
   REQUIRE(found.size() == expected.size());
   for (std::size_t o = 0; o < expected.size(); ++o) {
     CAPTURE(o);
+    if (o < operands_read(t.kernel.kind)) CHECK(same_bits(expected[o], t.operands[o]));
     if (same_bits(expected[o], t.operands[o]))
       CHECK(same_bits(found[o], expected[o]));
     else if (holds_slots(t.kernel.kind, o))
@@ -134,13 +135,7 @@ inline std::vector<Trial> plain_trials() {
     const std::int64_t s = rows % 3 == 0 ? rows / 3 : rows;
     for (const K kind : {K::load_rows, K::layer_norm, K::gelu, K::add_residual, K::gelu_gradient, K::add, K::clear,
                          K::copy, K::add_own_shard})
-      add(trial(kind,
-                {rows * (kind == K::gelu || kind == K::gelu_gradient || kind == K::add || kind == K::clear ||
-                                 kind == K::copy || kind == K::add_own_shard
-                             ? n
-                             : 1),
-                 n},
-                0, kind == K::add_own_shard ? 2 : 0, ++seed));
+      add(trial(kind, {rows * (traits(kind).flat ? n : 1), n}, 0, kind == K::add_own_shard ? 2 : 0, ++seed));
     for (const K kind : {K::add_positions, K::positions_gradient}) add(trial(kind, {rows, n, s}, 0, 0, ++seed));
     for (const std::int64_t tensor : {0, 1, 2}) add(trial(K::own_rows, {rows, n, 3}, tensor, 0, ++seed));
     for (const K kind : {K::embed, K::embed_gradient})
