@@ -28,8 +28,21 @@ void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOpti
   const Address here = bench.arena(), there = bench.arena() + half;
   bench.prepare({KernelKind::copy, {half / 4}, {}, Precision::fp32}, 1);
   constexpr std::int64_t kNodes = 8;
+  const auto all_reduce = [&](Address out, std::int64_t size) {
+    alone->collective(CollectiveKind::all_reduce, Precision::bf16, here, out, size / 2, stream);
+  };
+  const auto to_itself = [&](std::int64_t size) {
+    communicators.begin_group();
+    alone->send(here, Bytes(size), 0, stream);
+    alone->receive(there, Bytes(size), 0, stream);
+    communicators.end_group();
+  };
+  // NCCL connects at first use, which threads of its own wait for; what is recorded must be called by this one.
+  all_reduce(there, kSmallest), to_itself(kSmallest);
+  bench.drain_all();
+  communicators.connected();
   const auto recorded = [&](const auto& call) {
-    call();  // NCCL connects at first use
+    call();  // with buffers of this size
     bench.drain_all();
     device.begin_recording(stream);
     for (std::int64_t i = 0; i < kNodes; ++i) call();
@@ -37,21 +50,11 @@ void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOpti
     return divided(bench.time(1, [&](std::size_t, std::int64_t) { device.replay(calls, stream); }), kNodes);
   };
   for (std::int64_t size = kSmallest; size <= std::min(options.largest_copy.count(), half); size *= 8) {
-    const auto all_reduce = [&](Address out) {
-      alone->collective(CollectiveKind::all_reduce, Precision::bf16, here, out, size / 2, stream);
-    };
-    const auto to_itself = [&] {
-      communicators.begin_group();
-      alone->send(here, Bytes(size), 0, stream);
-      alone->receive(there, Bytes(size), 0, stream);
-      communicators.end_group();
-    };
     NcclTime times{.size = Bytes(size),
-                   .out_of_place = recorded([&] { all_reduce(there); }),
-                   .in_place = recorded([&] { all_reduce(here); }),
-                   .to_itself = recorded(to_itself)};
-    communicators.connected();
-    times.called = bench.time(1, [&](std::size_t, std::int64_t) { to_itself(); });
+                   .out_of_place = recorded([&] { all_reduce(there, size); }),
+                   .in_place = recorded([&] { all_reduce(here, size); }),
+                   .to_itself = recorded([&] { to_itself(size); })};
+    times.called = bench.time(1, [&](std::size_t, std::int64_t) { to_itself(size); });
     probe.nccl.push_back(times);
   }
   bench.drain_all();

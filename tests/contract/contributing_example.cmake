@@ -1,18 +1,19 @@
-# The code block of CONTRIBUTING.md that begins with "// sim/schedule/all/X.cpp" becomes a source of TARGET. Its
-# register_X is renamed: the reader who follows the page puts the same file into the house, and both are linked.
-function(contributing_example TARGET)
+# The code blocks of CONTRIBUTING.md that begin with "// FOLDER/X.cpp", for the folders of plug-ins, become sources of
+# TARGET. Their register_X are renamed to register_contributing_example and, of an optimizer, register_example_optimizer:
+# the reader who follows the page puts the same file into the house, and both are linked.
+function(contributing_block TARGET FOLDER AS)
   set(PAGE ${CMAKE_SOURCE_DIR}/CONTRIBUTING.md)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PAGE})
   file(READ ${PAGE} TEXT)
-  string(FIND "${TEXT}" "```cpp\n// sim/schedule/all/" BEGIN)
+  string(FIND "${TEXT}" "```cpp\n// ${FOLDER}/" BEGIN)
   if(BEGIN EQUAL -1)
-    message(FATAL_ERROR "CONTRIBUTING.md has no code block that begins with // sim/schedule/all/X.cpp")
+    message(FATAL_ERROR "CONTRIBUTING.md has no code block that begins with // ${FOLDER}/X.cpp")
   endif()
   math(EXPR BEGIN "${BEGIN} + 7")  # after the fence and its newline
   string(SUBSTRING "${TEXT}" ${BEGIN} -1 CODE)
   string(FIND "${CODE}" "\n```" END)
   string(SUBSTRING "${CODE}" 0 ${END} CODE)
-  string(REGEX MATCH "sim/schedule/all/([a-z0-9_]+)\\.cpp" FOUND "${CODE}")
+  string(REGEX MATCH "${FOLDER}/([a-z0-9_]+)\\.cpp" FOUND "${CODE}")
   set(NAME ${CMAKE_MATCH_1})
 
   set(FILE ${CMAKE_BINARY_DIR}/generated/contributing_example/${NAME}.cpp)
@@ -24,5 +25,10 @@ function(contributing_example TARGET)
     file(WRITE ${FILE} "${CODE}\n")
   endif()
   target_sources(${TARGET} PRIVATE ${FILE})
-  set_source_files_properties(${FILE} PROPERTIES COMPILE_DEFINITIONS register_${NAME}=register_contributing_example)
+  set_source_files_properties(${FILE} PROPERTIES COMPILE_DEFINITIONS register_${NAME}=${AS})
+endfunction()
+
+function(contributing_example TARGET)
+  contributing_block(${TARGET} sim/schedule/all register_contributing_example)
+  contributing_block(${TARGET} models/optimizers register_example_optimizer)
 endfunction()

@@ -1,9 +1,14 @@
-// The worked example of CONTRIBUTING.md, compiled from the page itself (contributing_example.cmake), keeps the contract
-// of schedules like any of our schedules.
+// The worked examples of CONTRIBUTING.md, compiled from the page itself (contributing_example.cmake): a schedule, which
+// keeps the contract of schedules like any of our schedules, and an optimizer.
+#include "answer/predict.hpp"
+#include "models/registry.hpp"
 #include "schedule_contract.hpp"
 
 namespace rehearsal::schedule {
 void register_contributing_example(Registry& registry);  // the page's name for it is a macro here
+}
+namespace rehearsal::models {
+void register_example_optimizer(Registry& registry);
 }
 
 using namespace rehearsal::schedule;
@@ -48,4 +53,25 @@ TEST_CASE("the command of the page shows what the page says") {
   CHECK(one.cost == ms(410));
   CHECK(rounds.in_flight_FB[0] == 4);
   CHECK(one.in_flight_FB[0] == 4);
+}
+
+TEST_CASE("the page's optimizer keeps half of AdamW's moments, in every layout") {
+  using namespace rehearsal;
+  models::Registry filled("optimizer");
+  models::register_example_optimizer(filled);
+  REQUIRE(filled.names().size() == 1);
+  const auto bytes_of = [](const std::vector<std::string>& sets, const models::Optimizer* optimizer) {
+    auto scenario = scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", sets);
+    if (optimizer) scenario.concrete->training.optimizer = optimizer;
+    const auto& rank = answer::predict(scenario).summary.ranks.front();
+    return rank.memory[static_cast<std::size_t>(graph::MemoryCategory::optimizer)].count();
+  };
+  for (const char* layout : {"{tensor: 8}", "{data: 8, zero: 1}", "{tensor: 2, pipeline: 2, data: 2, zero: 3}"}) {
+    CAPTURE(layout);
+    const std::vector<std::string> sets{fmt::format("parallelism={}", layout), "batch={global: 8, micro: 1}",
+                                        "model={use: llama3-8b, layers: 4}"};
+    // A master copy and two moments of 4 bytes each, or one.
+    const auto adamw = bytes_of(sets, nullptr), lion = bytes_of(sets, &filled.begin()->second);
+    CHECK(double(lion) == doctest::Approx(double(adamw) * 8 / 12).epsilon(1e-6));
+  }
 }

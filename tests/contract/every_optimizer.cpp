@@ -1,12 +1,6 @@
-// Every optimizer of the house keeps what it says, and trains what one rank trains. And a new one is a file: here is
-// Muon (Jordan et al. 2024; Liu et al., arXiv 2502.16982), written as one that the program has never heard of. Matrices
-// of layers keep a momentum alone and step by its orthogonal factor, in five iterations of three products; ZeRO deals
-// them to owners, who hand out what they have made. Tables, the head and vectors take AdamW's step.
+// Every optimizer of the house keeps what it says, and trains what one rank trains; Muon multiplies whole matrices that
+// ZeRO deals to owners.
 #include <doctest/doctest.h>
-
-#include <algorithm>
-#include <map>
-#include <utility>
 
 #include "answer/estimate.hpp"
 #include "models/registry.hpp"
@@ -14,54 +8,14 @@
 #include "performing.hpp"
 
 using namespace rehearsal;
-using models::StepPiece;
 
 namespace {
 
-bool by_adamw(const Tensor& tensor) {
-  return !is_of_layer(tensor.kind) || models::matrices_of(tensor).front().rows == 1;
-}
-
-double second_moments(std::span<const Tensor> tensors) {
-  double bytes = 0;
-  for (const auto& tensor : tensors)
-    if (by_adamw(tensor)) bytes += 4 * double(tensor.elements());
-  return bytes;
-}
-
-std::vector<StepPiece> newton_schulz(const models::StepOf& step) {
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> matrices;  // by shape: short side, long side
-  double elements = 0;
-  for (const auto* part : step.parts)
-    for (const auto& segment : part->segments)
-      for (const auto& tensor : segment.tensors)
-        for (const auto& m : models::matrices_of(tensor))
-          if (!by_adamw(tensor)) {
-            ++matrices[std::minmax(m.rows, m.columns)];
-            elements += double(m.rows) * double(m.columns);
-          }
-  std::vector<StepPiece> pieces;
-  const auto exchange = [&](CollectiveKind kind) {
-    if (step.shards > 1) pieces.push_back({StepPiece::Exchange{kind, bytes(2 * elements)}});
-  };
-  exchange(CollectiveKind::all_to_all);  // momentum to owners
-  for (const auto& [shape, all] : matrices) {
-    const auto [m, n] = shape;
-    const auto count = static_cast<std::uint32_t>(5 * ((all + step.shards - 1) / step.shards));
-    for (const auto& gemm : {Gemm{m, m, n}, Gemm{m, m, m}, Gemm{m, n, m}}) pieces.push_back({gemm, count});
-  }
-  exchange(CollectiveKind::all_gather);
-  return pieces;
-}
-
-models::Optimizer muon(bool multiplies = true) {
-  return {.name = "muon",
-          .summary = "momentum, made orthogonal",
-          .moments = 1,
-          .also_keeps = second_moments,
-          .shards_also = true,
-          .moves_more = [](const models::Training&) { return -8.; },
-          .on_matrices = multiplies ? newton_schulz : nullptr};
+// Without its products.
+models::Optimizer muon_that_only_keeps() {
+  auto muon = models::optimizer("muon");
+  muon.on_matrices = nullptr;
+  return muon;
 }
 
 answer::Result stepping(const models::Optimizer& optimizer, const Sets& sets) {
@@ -101,11 +55,12 @@ TEST_CASE("every optimizer trains what one rank trains, in the memory that was p
   }
 }
 
-TEST_CASE("an optimizer of a file of its own: what it keeps, what it multiplies, whom it asks") {
+TEST_CASE("Muon: what it keeps, what it multiplies, whom it asks") {
   const Sets one{"parallelism={tensor: 8}", "model.layers=4", "batch={global: 4, micro: 1}"};
   const Sets eight{"parallelism={data: 8, zero: 1}", "model.layers=4", "batch={global: 16, micro: 1}",
                    "simulate.contention=off"};
-  const auto is = muon(), keeps = muon(false);
+  const auto& is = models::optimizer("muon");
+  const auto keeps = muon_that_only_keeps();
   const auto adamw = [](const Sets& sets) { return stepping(models::default_optimizer(), sets); };
   // Of Llama 3 8B: four layers of q and out 4096 x 4096, k and v 4096 x 1024, three of 4096 x 14336, over 8 GPUs.
   const double matrices = 4 * (2 * 4096. * 4096 + 2 * 4096. * 1024 + 3 * 4096. * 14336);
@@ -132,7 +87,7 @@ TEST_CASE("an optimizer of a file of its own: what it keeps, what it multiplies,
 }
 
 TEST_CASE("what steps on whole matrices is refused where they are not") {
-  const auto is = muon();
+  const auto& is = models::optimizer("muon");
   const auto why = [&](const Sets& sets) -> std::string {
     try {
       stepping(is, sets);

@@ -93,6 +93,32 @@ TEST_CASE("every name of the glossary is in the code, and what it replaced is no
   for (const auto& name : names) CHECK_MESSAGE((seen.contains(name) || name == "framework"), name);
 }
 
+TEST_CASE("no name that was replaced is left in pages, in help, or in what reports say") {
+  std::set<std::string> old_names;
+  for (const Row& row : rows())
+    for (const auto& name : row.before)
+      if (name.find('_') != std::string::npos ||
+          (std::isupper(static_cast<unsigned char>(name[0])) && std::count_if(name.begin(), name.end(), ::isupper) > 1))
+        old_names.insert(name);
+  REQUIRE(old_names.size() > 5);
+  const auto clean = [&](const fs::path& file, const std::string& text) {
+    for (const auto& word : words_of(text)) CHECK_MESSAGE(!old_names.contains(word), file.string(), " says ", word);
+  };
+  for (const char* page : {"README.md", "CONTRIBUTING.md", "scenarios/README.md"})
+    clean(kRoot / page, text_of(kRoot / page));
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
+    if (entry.path().extension() == ".md") clean(entry.path(), text_of(entry.path()));
+  const std::regex quoted("\"(?:\\\\.|[^\"\\\\\\n])*\"");
+  for (const char* part : {"sim", "models", "hw"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / part)) {
+      if (entry.path().extension() != ".cpp" || entry.path().filename() == "renamed.cpp") continue;
+      const std::string code = text_of(entry.path());
+      std::string texts;
+      for (std::sregex_iterator i(code.begin(), code.end(), quoted), end; i != end; ++i) texts += i->str() + "\n";
+      clean(entry.path(), texts);
+    }
+}
+
 TEST_CASE("keys of scenarios are written with the names of today in every file that is shipped") {
   const std::regex old_key("(^|[{ ,\\n])(software|nvlink): |links: *\\{[^}]*\\bnic:");
   for (const char* folder : {"scenarios", "configs/clusters", "configs/gpus", "docs"})
