@@ -1,7 +1,8 @@
 // The axes along which the GPUs of a job are numbered, sets of them, and the place of a rank.
 //
 // Tensor, context, data and pipeline are factors: their product is the number of ranks. Experts fold the ranks of one
-// pipeline rank a second time: tensor x context x data = expert_tensor x expert x expert_data (plan/mesh.hpp).
+// pipeline rank a second time: tensor x context x data = expert_tensor x expert x expert_data (plan/mesh.hpp). The data
+// axis is cut in two where only some replicas share their states: data = shard x copy, shards being neighbours.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -10,9 +11,9 @@
 
 namespace rehearsal {
 
-enum class Axis : std::uint8_t { tensor, context, data, pipeline, expert_tensor, expert, expert_data };
+enum class Axis : std::uint8_t { tensor, context, data, pipeline, expert_tensor, expert, expert_data, shard, copy };
 inline constexpr std::size_t kFactors = 4;  // the first axes
-inline constexpr std::size_t kAxes = 7;
+inline constexpr std::size_t kAxes = 9;
 constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
 // Axes whose groups communicate within the passes of a stage.
 inline constexpr std::array kInside{Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor};
@@ -23,9 +24,9 @@ constexpr Axis replicas(bool of_experts) { return of_experts ? Axis::expert_data
 class Axes {
  public:
   constexpr Axes() = default;
-  constexpr Axes(Axis axis) : bits_(static_cast<std::uint8_t>(1u << index(axis))) {}
+  constexpr Axes(Axis axis) : bits_(static_cast<std::uint16_t>(1u << index(axis))) {}
   constexpr bool holds(Axis axis) const { return (bits_ >> index(axis) & 1u) != 0; }
-  constexpr std::uint8_t bits() const { return bits_; }
+  constexpr std::uint16_t bits() const { return bits_; }
   friend constexpr Axes operator|(Axes a, Axes b) {
     a.bits_ |= b.bits_;
     return a;
@@ -33,7 +34,7 @@ class Axes {
   friend constexpr bool operator==(Axes, Axes) = default;
 
  private:
-  std::uint8_t bits_ = 0;
+  std::uint16_t bits_ = 0;
 };
 constexpr Axes operator|(Axis a, Axis b) { return Axes(a) | Axes(b); }
 std::string name(Axes axes);  // "data x pipeline"

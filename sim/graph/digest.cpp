@@ -190,7 +190,8 @@ std::string TaskGraph::digest() const {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);
     const std::span<const std::uint32_t> place = rank.place.along;
     out.numbers(place.first(kFactors));
-    if (holds_experts(program_of(rank))) out.numbers(place.subspan(kFactors));  // meaningless without experts
+    if (holds_experts(program_of(rank)))
+      out.numbers(place.subspan(kFactors, kAxes - kFactors - 2));  // meaningless without experts
     const Program& program = program_of(rank);
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       const Attachment& to = rank.attachments[e];
@@ -201,7 +202,8 @@ std::string TaskGraph::digest() const {
     }
   });
   out.list(groups_, [&out](const Group& group) {
-    out.number(group.axes.bits());
+    out.number(static_cast<std::uint8_t>(group.axes.bits()));
+    if (group.axes.bits() > 0xff) out.number(static_cast<std::uint8_t>(group.axes.bits() >> 8));
     out.list(group.members, [&out](const GroupMember& m) { out.number(m.rank), out.number(m.endpoint); });
   });
   return out.hex();

@@ -186,7 +186,7 @@ class FrameworkEmitter : public StepEmitter {
     const auto keep = [&](double plan::StateBytes::*state, graph::MemoryCategory category) {
       if (is_served()) return resident(of_worker.*state, of_worker.*state, category, Tier::device);
       for (const Tier tier : kTierTable)
-        resident(plan.resident_bytes(plan.replicas(), tier).*state,
+        resident(plan.resident_bytes(plan.shards(), tier).*state,
                  plan.resident_bytes(plan.expert_replicas(), tier).*state, category, tier);
     };
     keep(&plan::StateBytes::parameters, graph::MemoryCategory::parameters);
@@ -218,7 +218,7 @@ class FrameworkEmitter : public StepEmitter {
         double kept = 0;
         for (const auto& segment : pipe_.parts.parts[use.part].model->segments) {
           const bool experts = replicas_of(segment.tensors) == Axis::expert_data;
-          const auto replicas = double(experts ? pipe_.plan->expert_replicas() : pipe_.plan->replicas());
+          const auto replicas = double(experts ? pipe_.plan->expert_replicas() : pipe_.plan->shards());
           kept += optimizer.also_keeps(segment.tensors) / (shards ? replicas : 1);
         }
         tensors.push_back(bytes(kept));

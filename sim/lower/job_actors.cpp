@@ -135,10 +135,11 @@ JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends
 }
 
 void JobActors::add_all_groups(const plan::RankLayout& rank_layout, bool mirrored) {
-  const auto replicas = rank_layout.meets(Axis::context) ? Axis::context | Axis::data : Axes(Axis::data);
-  for (const auto axis :
-       {Axis::tensor, Axis::context, Axis::data, Axis::expert_tensor, Axis::expert, Axis::expert_data}) {
-    const auto axes = axis == Axis::data ? replicas : Axes(axis);
+  const bool contexts = rank_layout.meets(Axis::context);
+  for (const auto axis : {Axis::tensor, Axis::context, Axis::data, Axis::expert_tensor, Axis::expert, Axis::expert_data,
+                          Axis::shard, Axis::copy}) {
+    const bool of_data = axis == Axis::data || axis == Axis::shard;
+    const auto axes = of_data && contexts ? Axis::context | axis : Axes(axis);
     if (mirrored && (axis == Axis::data || axis == Axis::expert_data))
       add_mirrored_groups(rank_layout.mesh(), axes, index(axis));
     else

@@ -180,7 +180,10 @@ std::vector<Lowering::End::LastPart> Lowering::last_backward() {
   for (std::size_t i = uses.size(); i-- > 0;) {
     auto& part = parts.emplace_back(End::LastPart{backward(i), {}});
     const auto reduce = [&](double parameters, bool experts) {
-      part.reductions.push_back(builder_.intern(gradient_reduction(*plan_, parameters, replicas(experts))));
+      const auto sum = gradient_reduction(*plan_, parameters, replicas(experts));
+      part.reductions.push_back(builder_.intern(sum));
+      if (plan_->copies_states() && sum.kind == CollectiveKind::reduce_scatter)
+        part.reductions.push_back(builder_.intern(sum_of_copies(*plan_, sum.size)));
     };
     for (const auto& share : buckets.add(uses[i]))
       if (share.full) reduce(share.bucket, share.experts);

@@ -217,8 +217,8 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     auto ready = after_use(ended_before(computed_, policy_.prefetch));
     std::vector<BufferUse> uses;
     if (policy_.parameters != Tier::device) {
-      const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.replicas() : 1);
-      const Bytes share(offload.one_owner ? size : bytes(double(size.count()) / double(plan_.replicas())));
+      const auto turns = static_cast<std::uint32_t>(offload.one_owner ? plan_.shards() : 1);
+      const Bytes share(offload.one_owner ? size : bytes(double(size.count()) / double(plan_.shards())));
       const BufferId own = draft_.program.buffer({share, MemoryCategory::communication});
       const auto there = tiers_
                              .move(share, {policy_.parameters}, {Tier::device, {own}}, here, when,
@@ -346,7 +346,7 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
   for (const BufferId gradient : bucket.gradients)
     if (!at_once_) uses.emplace_back(gradient, Access::free);
   const bool leaves = policy_.gradients != Tier::device;
-  const Bytes shard(bytes(double(size.count()) / double(plan_.replicas())));
+  const Bytes shard(bytes(double(size.count()) / double(plan_.shards())));
   std::vector<BufferId> own;
   if (leaves) {
     own.push_back(draft_.program.buffer({shard, MemoryCategory::communication}));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lower/rank_program.hpp"
+#include "lower/step_end.hpp"
 #include "plan/state_policy.hpp"
 
 namespace rehearsal::lower {
@@ -28,8 +29,13 @@ struct ProgramDraft {
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
                             std::uint32_t tensors = 1, Precision precision = Precision::fp32,
                             Axis replicas = Axis::data) {
-    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->group(replicas), tensors, precision});
-    return program.add({work, graph::Lane::data_comm, at, group_end(replicas)}, after, uses);
+    const auto along = kind == CollectiveKind::all_reduce ? replicas : pipe.plan->shared_along(replicas);
+    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->group(along), tensors, precision});
+    const auto done = program.add({work, graph::Lane::data_comm, at, group_end(along)}, after, uses);
+    if (kind != CollectiveKind::reduce_scatter || along == replicas) return done;
+    // What each shard has summed, the copies of it add up.
+    const auto copies = works.intern(sum_of_copies(*pipe.plan, size, tensors));
+    return program.add({copies, graph::Lane::data_comm, at, group_end(Axis::copy)}, std::vector{done});
   }
 };
 

@@ -18,8 +18,13 @@ constexpr double kMostPieces = 100'000;
 
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, Axis replicas) {
   const double size = parameters * plan::state_bytes(plan.job.training).gradients;
-  return {plan::state_policy(plan).sums_to_shards ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-          bytes(size), plan.group(replicas)};
+  const bool scatters = plan::state_policy(plan).sums_to_shards;
+  return {scatters ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, bytes(size),
+          plan.group(scatters ? plan.shared_along(replicas) : replicas)};
+}
+graph::Collective sum_of_copies(const plan::Plan& plan, Bytes size, std::uint32_t tensors) {
+  return {CollectiveKind::all_reduce, bytes(double(size.count()) / double(plan.shards())), plan.group(Axis::copy),
+          tensors};
 }
 
 graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
@@ -27,7 +32,7 @@ graph::Work copy_to_fused(const plan::Plan& plan, double parameters) {
 }
 graph::Work copy_from_fused(const plan::Plan& plan, double parameters, Axis replicas) {
   const bool own = plan::state_policy(plan).sums_to_shards;
-  return copy_to_fused(plan, own ? parameters / double(plan.replicas(replicas)) : parameters);
+  return copy_to_fused(plan, own ? parameters / double(plan.shards(replicas)) : parameters);
 }
 
 namespace {
@@ -35,7 +40,12 @@ namespace {
 // Reductions of gradients after the backward: in one piece and in place, or through a buffer.
 void reduce(const plan::Plan& plan, double parameters, Axis replicas, std::vector<EndTask>& tasks) {
   const auto add = [&](double some) {
-    tasks.push_back({gradient_reduction(plan, some, replicas), Lane::data_comm, Pass::gradient_reduce, replicas});
+    const auto sum = gradient_reduction(plan, some, replicas);
+    const bool scatters = sum.kind == CollectiveKind::reduce_scatter;
+    const Axis along = scatters ? plan.shared_along(replicas) : replicas;
+    tasks.push_back({sum, Lane::data_comm, Pass::gradient_reduce, along});
+    if (along != replicas)
+      tasks.push_back({sum_of_copies(plan, sum.size), Lane::data_comm, Pass::gradient_reduce, Axis::copy});
   };
   if (!plan.fuses_gradients()) return add(parameters);
   const double most = double(plan.reduced_at_a_time().count()) / plan::state_bytes(plan.job.training).gradients;
@@ -58,7 +68,7 @@ void on_matrices(const plan::Plan& plan, const std::vector<std::uint32_t>& stage
   const auto& training = plan.job.training;
   if (!training.optimizer->on_matrices) return;
   const bool shards = plan::state_policy(plan).shards_optimizer;
-  models::StepOf step{training, {}, shards ? plan.replicas() : 1, shards ? plan.expert_replicas() : 1};
+  models::StepOf step{training, {}, shards ? plan.shards() : 1, shards ? plan.expert_replicas() : 1};
   for (const auto s : stages) {
     const auto& stage = plan.stage(s);
     if (stage.embedding) step.parts.push_back(&plan.network().embedding);
@@ -70,8 +80,9 @@ void on_matrices(const plan::Plan& plan, const std::vector<std::uint32_t>& stage
     if (const auto* gemm = std::get_if<Gemm>(&piece.what)) task.work = *gemm;
     if (const auto* kernel = std::get_if<MemoryBound>(&piece.what)) task.work = *kernel;
     if (const auto* exchange = std::get_if<models::StepPiece::Exchange>(&piece.what)) {
-      task.work = graph::Collective{exchange->kind, exchange->size, plan.group(replicas(exchange->experts))};
-      task.lane = Lane::data_comm, task.group = replicas(exchange->experts);
+      task.work =
+          graph::Collective{exchange->kind, exchange->size, plan.group(plan.shared_along(replicas(exchange->experts)))};
+      task.lane = Lane::data_comm, task.group = plan.shared_along(replicas(exchange->experts));
     }
     tasks.push_back(std::move(task));
   }
@@ -88,7 +99,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   std::vector<EndTask> tasks;
   const auto states = plan::state_bytes(plan.job.training);
   const auto held = plan.learning(stages);
-  const double replicas = double(plan.replicas()), expert_replicas = double(plan.expert_replicas());
+  const double replicas = double(plan.shards()), expert_replicas = double(plan.expert_replicas());
   const auto policy = plan::state_policy(plan);
   const bool experts = held.experts > 0 && expert_replicas > 1;
   if (!reduced) reduce(plan, held.dense, Axis::data, tasks);
@@ -124,8 +135,9 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
         {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});
   const auto gather = [&](double parameters, Axis replicas) {
     const Bytes size = bytes(parameters * plan.gathered_bytes());
-    tasks.push_back({graph::Collective{CollectiveKind::all_gather, size, plan.group(replicas)}, Lane::data_comm,
-                     Pass::parameter_gather, replicas});
+    const Axis along = plan.shared_along(replicas);
+    tasks.push_back({graph::Collective{CollectiveKind::all_gather, size, plan.group(along)}, Lane::data_comm,
+                     Pass::parameter_gather, along});
   };
   const bool behind = policy.gather == plan::StatePolicy::Gather::behind_update;
   if (behind) gather(held.dense, Axis::data);

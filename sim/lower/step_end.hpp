@@ -27,6 +27,10 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
 // All-reduces or reduce-scatters gradients of `parameters` in one piece.
 graph::Collective gradient_reduction(const plan::Plan& plan, double parameters, Axis replicas);
 
+// Where groups of shards hold copies: of a sum of `size` that was scattered over one of them, the all-reduce of a
+// shard.
+graph::Collective sum_of_copies(const plan::Plan& plan, Bytes size, std::uint32_t tensors = 1);
+
 // Into a fused buffer (each gradient is read and written), and back what this GPU needs of the sum (DeepSpeed's
 // allreduce_bucket flattens a list of gradients, allreduce_and_copy copies them back: runtime/engine.py).
 graph::Work copy_to_fused(const plan::Plan& plan, double parameters);

@@ -20,7 +20,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   DataVolume volume;
   const auto& job = plan.job;
   const auto states = state_bytes(job.training);
-  volume.replicas = plan.replicas(), volume.expert_replicas = plan.expert_replicas();
+  volume.replicas = plan.shards(), volume.expert_replicas = plan.expert_replicas();
   volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum

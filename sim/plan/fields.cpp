@@ -31,6 +31,10 @@ const Description& parallelism_fields() {
                         "GPUs that share the experts of a layer; with `expert_tensor` it divides tensor x context x "
                         "data, and is no factor"),
       field<&P::expert_tensor>("expert_tensor", whole(1, kMostDegree), kDefault, "GPUs that share each expert"),
+      field<&P::shard>(
+          "shard", whole(0, kMostDegree), kDefault,
+          "replicas that `zero` splits states over, neighbours along `data`; the `data` / `shard` groups of "
+          "them hold copies, which add up their gradients (HSDP; Megatron's optimizer instances; MiCS); 0: all"),
       field<&P::zero>("zero", whole(0, 3), kDefault,
                       "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"),
       settled(opaque<&P::layouts>(

@@ -9,7 +9,8 @@
 namespace rehearsal::plan {
 namespace {
 
-constexpr bool is_factor(Axis axis) { return index(axis) < kFactors; }
+// A factor, or a part of one.
+constexpr bool is_factor(Axis axis) { return index(axis) < kFactors || axis == Axis::shard || axis == Axis::copy; }
 
 // Whether the axes belong to one folding; either has the pipeline.
 bool of_one_folding(Axes axes) {
@@ -27,7 +28,7 @@ Axis folded(Axis axis) {
 
 }  // namespace
 
-Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts) : order_(order) {
+Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts, std::uint32_t shard) : order_(order) {
   std::copy(sizes.begin(), sizes.end(), size_.begin());
   for (const Axis axis : kUsualOrder)
     INVARIANT(std::count(order.begin(), order.end(), axis) == 1, "an order names each axis once");
@@ -37,6 +38,10 @@ Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts) : order_
     stride_[index(axis)] = ranks_;
     ranks_ *= size(axis);
   }
+  INVARIANT(shard == 0 || size(Axis::data) % shard == 0, "shards divide the replicas");
+  size_[index(Axis::shard)] = shard == 0 ? size(Axis::data) : shard;
+  size_[index(Axis::copy)] = size(Axis::data) / size(Axis::shard);
+  stride_[index(Axis::shard)] = stride(Axis::data), stride_[index(Axis::copy)] = stride(Axis::data) * size(Axis::shard);
   const std::uint32_t stage = ranks_ / size(Axis::pipeline);
   if (experts.expert < 1 || experts.tensor < 1 || stage % (std::uint64_t{experts.expert} * experts.tensor) != 0)
     throw UserError(fmt::format("expert {} x expert-tensor {} does not divide tensor x context x data = {} GPUs",
@@ -142,7 +147,9 @@ GroupShape Mesh::shape(Axes axes) const {
     return shape;
   }
   for (const Axis axis : order_) {
-    const Axis here = second ? folded(axis) : axis;
+    Axis here = second ? folded(axis) : axis;
+    for (const Axis part : {Axis::shard, Axis::copy})
+      if (here == Axis::data && axes.holds(part)) here = part;
     if (!axes.holds(here)) continue;
     const auto s = stride_[index(here)] * (second && p == 1 && here != Axis::pipeline ? stages : 1);
     if (shape.ranks > 1 && size(here) > 1 && s != shape.ranks * shape.stride) throw uneven();
@@ -160,7 +167,8 @@ Mesh mesh_of(const Parallelism& p, const AxisOrder& placement) {
   sizes[index(Axis::context)] = static_cast<std::uint32_t>(p.context);
   sizes[index(Axis::data)] = static_cast<std::uint32_t>(p.data);
   sizes[index(Axis::pipeline)] = static_cast<std::uint32_t>(p.pipeline);
-  return Mesh(sizes, placement, {static_cast<std::uint32_t>(p.expert), static_cast<std::uint32_t>(p.expert_tensor)});
+  return Mesh(sizes, placement, {static_cast<std::uint32_t>(p.expert), static_cast<std::uint32_t>(p.expert_tensor)},
+              static_cast<std::uint32_t>(p.shard));
 }
 
 }  // namespace rehearsal::plan

@@ -29,8 +29,10 @@ class Mesh {
   };
 
   Mesh() : Mesh(Sizes{1, 1, 1, 1}) {}
-  // Throws UserError when the experts do not divide tensor x context x data.
-  explicit Mesh(const Sizes& sizes, const AxisOrder& order = kUsualOrder, Experts experts = {1, 1});
+  // `shard`: the size of Axis::shard, which divides that of data; 0: as large. Throws UserError when the experts do not
+  // divide tensor x context x data.
+  explicit Mesh(const Sizes& sizes, const AxisOrder& order = kUsualOrder, Experts experts = {1, 1},
+                std::uint32_t shard = 0);
 
   std::uint32_t ranks() const { return ranks_; }
   std::uint32_t size(Axis axis) const { return size_[index(axis)]; }
@@ -39,7 +41,8 @@ class Mesh {
   const AxisOrder& order() const { return order_; }
   // Axes along which ranks hold the same parameters, apart from experts: a context group sees parts of the same
   // sequences.
-  Axes replicas() const { return size(Axis::context) > 1 ? Axis::context | Axis::data : Axes(Axis::data); }
+  Axes replicas() const { return with_context(Axis::data); }
+  Axes with_context(Axis axis) const { return size(Axis::context) > 1 ? Axis::context | axis : Axes(axis); }
 
   std::uint32_t rank(const RankPlace& place) const;
   RankPlace at(std::uint32_t rank) const;

@@ -48,6 +48,7 @@ struct Parallelism {
   // Not factors: they fold tensor x context x data once more (plan/mesh.hpp).
   std::int64_t expert = 1;         // GPUs that share the experts of a layer
   std::int64_t expert_tensor = 1;  // GPUs that share one expert
+  std::int64_t shard = 0;  // replicas that share their states, of `data`, which then has data / shard copies; 0: all
   int zero = 0;  // 1: optimizer states sharded over the data-parallel group, 2: gradients too, 3: parameters too
   // One for each stage, if their layouts differ; this struct is then the first one.
   std::vector<StageLayout> layouts = {};

@@ -68,6 +68,18 @@ void check_whole_matrices(const Job& job) {
          "this program has no kernels for that; choose a 'framework'");
 }
 
+// Groups of replicas that share states, and hold copies of each other's (HSDP).
+void check_copies(const Job& job) {
+  const auto& p = job.parallelism;
+  if (p.shard == 0 || p.shard == p.data) return;
+  const auto refuse = [](bool wrong, const char* what) {
+    if (wrong) throw UserError(fmt::format("parallelism.shard: {}; leave it out", what));
+  };
+  refuse(job.framework.native_kernels, "this program's own kernels share states among all replicas");
+  refuse(job.copies > 1, "it is not known with schedules that train two copies of the model");
+  refuse(!p.layouts.empty(), "stages with layouts of their own share states among all replicas");
+}
+
 // Requirements of an optimizer that steps inside the backward.
 void check_updates_at_once(const Job& job) {
   const auto& p = job.parallelism;
@@ -277,7 +289,10 @@ void check_servers(const Plan& plan) {
 
 Plan make_plan(Job job) {
   const auto& p = job.parallelism;
-  if (!p.layouts.empty()) return plan_of_layouts(std::move(job));
+  if (!p.layouts.empty()) {
+    check_copies(job);
+    return plan_of_layouts(std::move(job));
+  }
   if (p.gpus() > job.cluster.gpus())
     throw UserError(fmt::format("tensor {} x context {} x pipeline {} x data {} = {} GPUs, but the cluster has {}",
                                 p.tensor, p.context, p.pipeline, p.data, p.gpus(), job.cluster.gpus()));
@@ -287,8 +302,9 @@ Plan make_plan(Job job) {
 // The shape of the groups along an axis, of both copies of the model where they hold the same parameters.
 GroupShape group_shape(const Mesh& mesh, Axis axis, const Job& job, const cluster::Machine& machine) {
   if (axis == Axis::pipeline) return mesh.ends(axis);
-  if (index(axis) >= kFactors && !job.model.is_moe()) return {};
-  const Axes axes = axis == Axis::data ? mesh.replicas() : Axes(axis);
+  const bool of_data = axis == Axis::data || axis == Axis::shard;
+  if (index(axis) >= kFactors && axis != Axis::shard && axis != Axis::copy && !job.model.is_moe()) return {};
+  const Axes axes = of_data ? mesh.with_context(axis) : Axes(axis);
   const bool both = job.copies > 1 && (axis == Axis::data || axis == Axis::expert_data);
   return both ? mirrored(mesh, axes, machine.domain()) : mesh.shape(axes);
 }
@@ -324,6 +340,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
                 .updates_in_backward = job.training.updates_at_once() && p.zero < 3};
   if (job.framework.native_kernels) check_performed(job, layers);
   check_whole_matrices(job);
+  check_copies(job);
   check_updates_at_once(job);
   check_adapters(job);
   const auto routed = job.framework.native_kernels ? models::Routed{} : routing(job);

@@ -99,7 +99,7 @@ struct Plan {
   // sequences). All have the same parameters.
   std::vector<std::shared_ptr<const models::Network>> networks;
   const models::Network& network() const { return *networks.front(); }
-  // Of the ranks that communicate along each axis. Along `data` the replicas, which a context group is part of; along
+  // Of the ranks that communicate along each axis. Along `data` and `shard` with the context; along
   // `pipeline` its ends, which share a tied embedding.
   std::array<GroupShape, kAxes> groups{};
   const GroupShape& group(Axis axis) const { return groups[index(axis)]; }
@@ -142,6 +142,13 @@ struct Plan {
   // everything else along Axis::data.
   std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context * job.copies; }
   std::int64_t expert_replicas() const { return mesh.size(Axis::expert_data) * job.copies; }
+  // The ranks among those that share their states, which are along `shard` where these are not all; and how many groups
+  // of them hold copies.
+  bool copies_states() const { return job.parallelism.shard > 0 && job.parallelism.shard < job.parallelism.data; }
+  Axis shared_along(Axis replicas) const { return replicas == Axis::data && copies_states() ? Axis::shard : replicas; }
+  std::int64_t shards(Axis along = Axis::data) const {
+    return replicas(along) / (copies_states() ? mesh.size(Axis::copy) : 1);
+  }
   std::int64_t replicas(Axis along) const { return along == Axis::expert_data ? expert_replicas() : replicas(); }
   const Stage& stage(std::uint32_t of_any_copy) const { return stages[of_any_copy % stages.size()]; }
   double table_parameters() const;  // of the slice of the vocabulary that a GPU embeds

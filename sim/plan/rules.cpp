@@ -91,6 +91,30 @@ struct Checks {
                                             p.expert_tensor, gpus(), near()));
   }
 
+  // Groups of replicas that share states, and hold copies of each other's.
+  void copies() {
+    if (p.shard == 0) return;
+    if (p.data % p.shard != 0)
+      add("parallelism.shard",
+          fmt::format("'shard' {} does not divide 'data' {}{}", p.shard, p.data, nearest_divisor(p.shard, p.data)));
+    else if (p.shard == p.data)
+      return;
+    else if (p.zero == 0)
+      add("parallelism.shard",
+          "'shard' says over how many replicas 'zero' splits states, and 'zero' is 0; set it to 1, 2 "
+          "or 3, or leave 'shard' out");
+    else if (p.expert * p.expert_tensor > 1)
+      add("parallelism.shard",
+          "copies of groups that share states are not known with experts over several GPUs; leave "
+          "'shard' or 'expert' out");
+    else if (training.updates_at_once())
+      add("parallelism.shard", "an optimizer that steps inside the backward sums whole gradients; leave 'shard' out");
+    else if (training.offload.one_owner)
+      add("parallelism.shard",
+          "a single owner of each parameter has no copies; leave 'shard' out, or set "
+          "'training.offload.owner' to all");
+  }
+
   void placement() {
     if (!model.is_moe()) return;
     const bool placed = experts.balance != models::ExpertBalance::none;
@@ -200,6 +224,7 @@ std::vector<Violation> broken_by_degrees(const models::Transformer& model, const
   Checks checks{model, training, experts, parallelism};
   checks.shards();
   checks.folding();
+  checks.copies();
   checks.placement();
   checks.context();
   checks.recomputation();

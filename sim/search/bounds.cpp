@@ -18,7 +18,7 @@ using schedule::Op;
 double states(const plan::Plan& plan, const plan::Plan::HeldParameters& held) {
   const bool frozen = plan.job.training.frozen();  // adapters are small, and this is a lower bound
   const auto all = [&](const plan::StateBytes& b) { return b.parameters + (frozen ? 0 : b.gradients + b.optimizer); };
-  return held.dense * all(plan.resident_bytes(plan.replicas())) +
+  return held.dense * all(plan.resident_bytes(plan.shards())) +
          held.experts * all(plan.resident_bytes(plan.expert_replicas()));
 }
 
@@ -88,7 +88,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
           price(CollectiveKind::reduce_scatter, parameters * learns * bytes_of.gradients, group, tensors);
       gathers += gather * (2 * count), reduces += reduce * count;
     };
-    add(own, plan.group(Axis::data)), add(shared, plan.group(Axis::expert_data));
+    add(own, plan.group(plan.shared_along(Axis::data))), add(shared, plan.group(Axis::expert_data));
   }
   if (!training.reshards()) gathers = {};
   if (plan.zero() == 2) {
@@ -97,7 +97,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
         reduces +=
             price(CollectiveKind::reduce_scatter, parameters / double(over) * bytes_of.gradients, group, 1) * over;
     };
-    add(dense, plan.group(Axis::data)), add(experts, plan.group(Axis::expert_data));
+    add(dense, plan.group(plan.shared_along(Axis::data))), add(experts, plan.group(Axis::expert_data));
   }
   const auto m = plan.job.microbatches;
   gathers = share(gathers * m, over), reduces = share(reduces * m, over);
