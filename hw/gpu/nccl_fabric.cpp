@@ -14,8 +14,17 @@ constexpr Bytes kToken{256};
 
 }  // namespace
 
+CommunicatorIds make_ids(const graph::TaskGraph& graph, RankId rank, Communicators& communicators) {
+  CommunicatorIds ids;
+  for (const graph::EndpointKind kind : graph.program_of(graph.ranks()[rank.index()]).endpoints)
+    if (kind == graph::EndpointKind::send) ids.push_back(communicators.make_id());
+  for (const auto& group : graph.groups())
+    if (group.members.front().rank == rank) ids.push_back(communicators.make_id());
+  return ids;
+}
+
 NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
-                       const Exchange& exchange, Time patience, std::size_t depth)
+                       std::span<const CommunicatorIds> ids, Time patience, std::size_t depth)
     : rank_(rank),
       device_(device),
       communicators_(communicators),
@@ -24,10 +33,10 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
       pool_(device.make_pool()),
       passing_(device, pool_, 0),
       line_of_(graph.ranks()[rank.index()].attachments.size(), 0) {
-  const auto join = [&](const std::string& key, Side side, graph::EndpointId endpoint, std::string what, int members,
+  std::vector<std::size_t> used(ids.size());  // of the ids of each rank
+  const auto next_id = [&](RankId maker) -> const std::string& { return ids[maker.index()][used[maker.index()]++]; };
+  const auto join = [&](const std::string& id, Side side, graph::EndpointId endpoint, std::string what, int members,
                         int index) {
-    if (index == 0) exchange.set(key, communicators.make_id());
-    const std::string id = exchange.get(key);
     const Traffic traffic = side == Side::member ? Traffic::collectives : Traffic::messages;
     line_of_[endpoint.index()] = lines_.size();
     try {
@@ -41,19 +50,20 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       if (program.endpoints[e] != graph::EndpointKind::send) continue;
       const graph::Attachment& far = graph.ranks()[r].attachments[e];
-      const std::string key = fmt::format("channel {} {}", r, e);
+      const std::string& id = next_id(RankId(r));
       const std::string what = fmt::format("the channel from rank {} to rank {}", r, far.peer.value);
       INVARIANT(far.peer != RankId(r), "nobody sends to himself");
-      if (RankId(r) == rank) join(key, Side::sends, graph::EndpointId(e), what, 2, 0);
+      if (RankId(r) == rank) join(id, Side::sends, graph::EndpointId(e), what, 2, 0);
       if (far.peer == rank) inboxes_.try_emplace(far.peer_endpoint, device, pool_, depth);
-      if (far.peer == rank) join(key, Side::receives, far.peer_endpoint, what, 2, 1);
+      if (far.peer == rank) join(id, Side::receives, far.peer_endpoint, what, 2, 1);
     }
   }
   for (std::size_t g = 0; g < graph.groups().size(); ++g) {
     const auto& members = graph.groups()[g].members;
+    const std::string& id = next_id(members.front().rank);
     for (std::size_t i = 0; i < members.size(); ++i)
       if (members[i].rank == rank)
-        join(fmt::format("group {}", g), Side::member, members[i].endpoint,
+        join(id, Side::member, members[i].endpoint,
              fmt::format("group {} '{}' of {} ranks", g, name(graph.groups()[g].axes), members.size()),
              static_cast<int>(members.size()), static_cast<int>(i));
   }

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "gpu/communicator.hpp"
@@ -16,17 +18,16 @@
 
 namespace rehearsal::gpu {
 
-// How ranks exchange communicator ids: one rank sets each key, and get() waits on the others until it is set.
-struct Exchange {
-  std::function<void(const std::string& key, const std::string& bytes)> set;
-  std::function<std::string(const std::string& key)> get;
-};
+// Ids of the communicators that one rank makes: of its channels as their sender, then of the groups whose first member
+// it is, in the order of the graph.
+using CommunicatorIds = std::vector<std::string>;
+CommunicatorIds make_ids(const graph::TaskGraph& graph, RankId rank, Communicators& communicators);
 
 class NcclFabric : public Fabric {
  public:
-  // Called by all ranks at the same time. `depth`: slots.hpp. Throws MachineError.
+  // Called by all ranks at the same time. `ids`: of make_ids(), by rank. `depth`: slots.hpp. Throws MachineError.
   NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
-             const Exchange& exchange, Time patience, std::size_t depth);
+             std::span<const CommunicatorIds> ids, Time patience, std::size_t depth);
   ~NcclFabric() override;
 
   // Uses every communicator once, on all ranks at the same time, and waits for completion; `check` as in

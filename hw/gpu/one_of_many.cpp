@@ -14,6 +14,7 @@
 #include "gpu/device_executor.hpp"
 #include "gpu/nccl_fabric.hpp"
 #include "gpu/sessions.hpp"
+#include "launch/frames.hpp"
 #include "launch/rank_process.hpp"
 
 namespace rehearsal::gpu {
@@ -36,7 +37,7 @@ class OneOfMany : public backend::Session {
   OneOfMany(const graph::TaskGraph& graph, const Platform& platform) : graph_(graph), platform_(platform) {
     job_.guarded([&] {
       const launch::RankEnvironment& mine = job_.membership();
-      job_.store();  // before anything can fail: failures are reported through it
+      job_.bootstrap();  // before anything can fail: failures are reported through it
       if (mine.size != graph.ranks().size())
         throw MachineError(
             fmt::format("the job has {} ranks and the scenario needs {}", mine.size, graph.ranks().size()));
@@ -44,8 +45,8 @@ class OneOfMany : public backend::Session {
       if (mine.local_rank >= gpus)
         throw MachineError(fmt::format("{} ranks of a host want a GPU each, and it has {}",
                                        std::max(mine.local_size, mine.local_rank + 1), gpus));
-      dispatch::compare_digests(gather_everywhere(job_.store(), "graph", graph.digest()));
-      const auto hosts = gather_everywhere(job_.store(), "host", host_name());
+      dispatch::compare_digests(job_.bootstrap().gather_everywhere("graph", graph.digest()));
+      const auto hosts = job_.bootstrap().gather_everywhere("host", host_name());
       one_host_ = std::ranges::count(hosts, hosts.front()) == static_cast<std::ptrdiff_t>(hosts.size());
     });
   }
@@ -62,9 +63,11 @@ class OneOfMany : public backend::Session {
     const auto device = platform_.open(job_.membership().local_rank);
     const auto communicators = platform_.communicators(*device);
     const std::size_t depth = dispatch::message_depth(graph_);
-    const Exchange exchange{[&](const std::string& key, const std::string& bytes) { job_.store().set(key, bytes); },
-                            [&](const std::string& key) { return job_.store().get(key); }};
-    NcclFabric fabric(graph_, rank(), *device, *communicators, exchange, options.timeout, depth);
+    const auto made = launch::join_frames(make_ids(graph_, rank(), *communicators));
+    std::vector<CommunicatorIds> ids;
+    for (const std::string& one : job_.bootstrap().gather_everywhere("ids", made))
+      ids.push_back(launch::split_frames(one));
+    NcclFabric fabric(graph_, rank(), *device, *communicators, ids, options.timeout, depth);
     try {
       DeviceExecutor executor(graph_, {rank()}, options, *device, fabric, depth);
       return perform(executor, fabric, options);
@@ -77,7 +80,7 @@ class OneOfMany : public backend::Session {
   dispatch::RankResult perform(DeviceExecutor& executor, NcclFabric& fabric, const RunOptions& options) {
     std::atomic<bool> stop{false};
     const auto check = [&] {
-      job_.store().throw_if_failed();
+      job_.bootstrap().throw_if_failed();
       if (stop)
         throw MachineError(
             fmt::format("nothing has moved for {}; this rank stands at:\n{}", show(options.timeout),
@@ -114,13 +117,13 @@ class OneOfMany : public backend::Session {
   // Ranks of one host share its clock; otherwise each starts when it learns that all are there.
   Time agree_on_start() {
     const Time asked = dispatch::now();
-    launch::barrier(job_.store(), "start");
+    job_.bootstrap().barrier("start");
     if (!one_host_) {
       clock_error_ = std::max(clock_error_, dispatch::now() - asked);
       return dispatch::now();
     }
-    const Time start(
-        std::stoll(launch::broadcast(job_.store(), "instant", std::to_string((dispatch::now() + kLead).count()))));
+    const std::string proposed = std::to_string((dispatch::now() + kLead).count());
+    const Time start(std::stoll(job_.bootstrap().broadcast("instant", proposed)));
     dispatch::sleep_until(start);
     return start;
   }

@@ -13,7 +13,7 @@ std::unique_ptr<backend::Session> virtual_stages(const graph::TaskGraph& graph, 
 // One rank, on the GPU with its local rank's number; the other ranks are processes of the same job
 // (launch/rank_environment.hpp), and all call this at the same time. run() returns the whole timeline at rank 0 of a
 // job that the user started, and an empty one elsewhere: ranks with a parent publish to it. Throws MachineError when
-// there are too few GPUs, or the number of ranks or their graphs differ; when a peer failed, launch::PeerFailed.
+// there are too few GPUs, the number of ranks or their graphs differ, or a peer failed.
 std::unique_ptr<backend::Session> one_of_many(const graph::TaskGraph& graph, const Platform& platform);
 
 }  // namespace rehearsal::gpu

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <csignal>
 
 #include "dispatch/clock.hpp"
 #include "launch/launcher.hpp"
 #include "launch/rank_environment.hpp"
-#include "launch/store_address.hpp"
+#include "launch/star.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -16,10 +15,10 @@ namespace {
 // Grace time for the other ranks once one has given up: they often have the same to report.
 const Time kLastWords = seconds(0.5);
 
-ChildEnvironment environment(const Start& start, std::size_t rank) {
+ChildEnvironment environment(const Start& start, std::size_t rank, int socket) {
   ChildEnvironment e(start);
   e.set(kRankVariable, std::to_string(rank));
-  e.set(kStoreVariable, start.folder.path() / "store");
+  e.set(kSocketVariable, std::to_string(socket));
   // For libraries that read these; our own variables take precedence.
   e.set("RANK", std::to_string(rank)), e.set("LOCAL_RANK", std::to_string(rank));
   e.set("WORLD_SIZE", std::to_string(start.ranks)), e.set("LOCAL_WORLD_SIZE", std::to_string(start.ranks));
@@ -34,18 +33,23 @@ std::vector<std::string> command(const Start& start) {
 
 class Forked : public Launcher {
  public:
-  explicit Forked(const Start& start) : folder_(start.folder), signals_(start.signals) {
+  explicit Forked(const Start& start) : folder_(start.folder), signals_(start.signals), star_(start.ranks) {
     const auto arguments = command(start);
-    for (std::size_t rank = 0; rank < start.ranks; ++rank)
-      all_.push_back(ranks_
-                         .emplace_back(std::make_unique<Process>(arguments[0], arguments,
-                                                                 environment(start, rank).entries(), signals_))
-                         .get());
+    for (std::size_t rank = 0; rank < start.ranks; ++rank) {
+      const int socket = star_.end_of(rank);
+      ranks_.push_back(std::make_unique<Process>(arguments[0], arguments, environment(start, rank, socket).entries(),
+                                                 signals_, socket));
+      all_.push_back(ranks_.back().get());
+      star_.started(rank);
+    }
   }
   ~Forked() override { end(); }
 
   std::string name() const override { return "a rank"; }
-  void wait(Time patience) override { launch::wait(all_, signals_, patience); }
+  void wait(Time patience) override {
+    launch::wait(all_, signals_, patience, star_.events());
+    star_.relay();
+  }
 
   bool ended() override {
     bool all = true;
@@ -90,23 +94,19 @@ class Forked : public Launcher {
     return ranks_[rank]->ended() && (ranks_[rank]->status() != 0 || !folder_.has(rank, Leaf::result));
   }
 
-  // Of the ranks that have failed so far, the one that failed by itself. The others learn of it through the store and
-  // give up too, some of them before this process looks.
+  // Of the ranks that have failed so far, the first that was killed: others may have noticed and given up.
   std::size_t blamed() {
-    auto innocence = [&](std::size_t rank) {
-      if (!failed(rank)) return 3;
-      if (WIFSIGNALED(ranks_[rank]->status())) return 0;
-      const auto error = folder_.read(rank, Leaf::error);
-      return error && status(*error) == kBecauseOfAnother ? 2 : 1;
-    };
-    std::size_t first = 0;
-    for (std::size_t rank = 1; rank < ranks_.size(); ++rank)
-      if (innocence(rank) < innocence(first)) first = rank;
+    std::size_t first = ranks_.size();
+    for (std::size_t rank = ranks_.size(); rank-- > 0;)
+      if (failed(rank) &&
+          (first == ranks_.size() || WIFSIGNALED(ranks_[rank]->status()) || !WIFSIGNALED(ranks_[first]->status())))
+        first = rank;
     return first;
   }
 
   const RunFolder& folder_;
   HeldSignals& signals_;
+  Star star_;
   std::vector<std::unique_ptr<Process>> ranks_;
   std::vector<Process*> all_;
   std::optional<std::size_t> first_;

@@ -10,7 +10,6 @@
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/watchdog.hpp"
-#include "launch/store.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -101,8 +100,6 @@ void Heartbeat::report(std::exception_ptr error) noexcept {
   try {
     try {
       std::rethrow_exception(error);
-    } catch (const PeerFailed& e) {
-      folder_->write(rank_, Leaf::error, fmt::format("{} {}", kBecauseOfAnother, e.what()));
     } catch (const MachineError& e) {
       folder_->write(rank_, Leaf::error, fmt::format("3 {}", e.what()));
     } catch (const UserError& e) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -51,7 +50,7 @@ std::optional<int> HeldSignals::ending() {
 }
 
 Process::Process(const std::string& program, const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& environment, HeldSignals& signals)
+                 const std::vector<std::string>& environment, HeldSignals& signals, std::optional<int> inherited)
     : signals_(signals) {
   const auto argv = pointers(arguments), envp = pointers(environment);
   int ends[2];
@@ -65,6 +64,7 @@ Process::Process(const std::string& program, const std::vector<std::string>& arg
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
     std::signal(SIGPIPE, SIG_DFL);
+    if (inherited) fcntl(*inherited, F_SETFD, 0);  // survives exec
     if (getppid() == parent && null >= 0 && dup2(null, 0) >= 0 && dup2(null, 1) >= 0 && dup2(ends[1], 2) >= 0)
       execve(program.c_str(), argv.data(), envp.data());
     _exit(127);
@@ -98,9 +98,10 @@ void Process::wait(Time patience) {
   launch::wait({&self, 1}, signals_, patience);
 }
 
-void wait(std::span<Process* const> some, HeldSignals& signals, Time patience) {
+void wait(std::span<Process* const> some, HeldSignals& signals, Time patience, std::vector<pollfd> others) {
   std::vector<pollfd> events = {{signals.descriptor(), POLLIN, 0}};
   for (const Process* process : some) events.push_back({process->messages_, POLLIN, 0});
+  events.insert(events.end(), others.begin(), others.end());
   poll(events.data(), events.size(), static_cast<int>(to_seconds(patience) * 1e3));
   bool closed = false;
   for (std::size_t i = 0; i < some.size(); ++i) {

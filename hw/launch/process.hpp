@@ -1,5 +1,6 @@
 // Child processes with their stderr, each in a process group of its own; signals to this process arrive as events.
 #pragma once
+#include <poll.h>
 #include <sys/types.h>
 
 #include <csignal>
@@ -31,9 +32,10 @@ class HeldSignals {
 
 class Process {
  public:
-  // Starts it; throws MachineError. It has no stdin or stdout; the last 64 KiB of its stderr are kept.
+  // Starts it; throws MachineError. It has no stdin or stdout, and inherits one descriptor of this process at most; the
+  // last 64 KiB of its stderr are kept.
   Process(const std::string& program, const std::vector<std::string>& arguments,
-          const std::vector<std::string>& environment, HeldSignals& signals);
+          const std::vector<std::string>& environment, HeldSignals& signals, std::optional<int> inherited = {});
   ~Process();  // kills it with its group if it still runs
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -48,7 +50,7 @@ class Process {
   const std::string& said() const { return said_; }
 
  private:
-  friend void wait(std::span<Process* const> some, HeldSignals& signals, Time patience);
+  friend void wait(std::span<Process* const> some, HeldSignals& signals, Time patience, std::vector<pollfd> others);
   friend void end(std::span<Process* const> some);
   void listen();
 
@@ -60,8 +62,9 @@ class Process {
   std::string said_;
 };
 
-// The same for several processes: an event of any of them ends the wait, and all share the three seconds.
-void wait(std::span<Process* const> some, HeldSignals& signals, Time patience);
+// The same for several processes: an event of any of them, or of `others`, ends the wait, and all share the three
+// seconds.
+void wait(std::span<Process* const> some, HeldSignals& signals, Time patience, std::vector<pollfd> others = {});
 void end(std::span<Process* const> some);
 
 }  // namespace rehearsal::launch

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -120,7 +121,23 @@ void require(const Number& number, const char* missing, const Number& present) {
                               present->variable, present->value, missing, missing, present->variable));
 }
 
-std::optional<RankEnvironment> membership_of(const Claim& claim) {
+// The same on all ranks of a job. A restart of torchrun keeps it, because its agents count restarts themselves.
+std::string job(const std::string& launcher, const Variables& variables) {
+  std::string name = launcher;
+  const auto add = [&](const char* variable) {
+    const auto value = variables(variable);
+    if (value) name += "-" + *value;
+    return value.has_value();
+  };
+  if (launcher == "torchrun") add("TORCHELASTIC_RUN_ID");
+  if (launcher == "srun") add("SLURM_JOB_ID"), add("SLURM_STEP_ID");
+  if (launcher == "mpirun") add("PMIX_NAMESPACE") || add("OMPI_MCA_ess_base_jobid") || add("PMI_JOBID");
+  std::ranges::replace_if(
+      name, [](char c) { return c == '/' || c == ' '; }, '-');
+  return name;
+}
+
+std::optional<RankEnvironment> membership_of(const Claim& claim, const Variables& variables) {
   if (!claim.rank) return std::nullopt;
   if (claim.size && claim.rank->value >= claim.size->value)
     throw UserError(fmt::format("{}={} in the environment, but {}={}: ranks count from 0", claim.rank->variable,
@@ -130,8 +147,8 @@ std::optional<RankEnvironment> membership_of(const Claim& claim) {
                                 claim.local_rank->variable, claim.local_rank->value, claim.local_size->variable,
                                 claim.local_size->value));
   auto value = [](const Number& number) { return number ? number->value : 0; };
-  return RankEnvironment{claim.rank->value, value(claim.size), value(claim.local_rank), value(claim.local_size),
-                         claim.launcher};
+  return RankEnvironment{claim.rank->value,       value(claim.size), value(claim.local_rank),
+                         value(claim.local_size), claim.launcher,    job(claim.launcher, variables)};
 }
 
 RankEnvironment started_by_us(const Variables& variables) {
@@ -157,14 +174,14 @@ Launchers launchers_of(const std::string& backend) { return backend == "cuda" ? 
 
 std::optional<RankEnvironment> membership(Launchers launchers, const Variables& variables) {
   if (variables(kFolderVariable)) return started_by_us(variables);
-  if (launchers == Launchers::mpi) return membership_of(launcher(variables));
+  if (launchers == Launchers::mpi) return membership_of(launcher(variables), variables);
   Claim claim = merged(by_hand(variables), launcher(variables));
   if (claim.size) require(claim.rank, "RANK", claim.size);
   if (!claim.rank) return std::nullopt;
   require(claim.size, "WORLD_SIZE", claim.rank);
   if (claim.size->value == 1 && !claim.local_rank) claim.local_rank = Told{0, "LOCAL_RANK"};
   require(claim.local_rank, "LOCAL_RANK", claim.rank);
-  return membership_of(claim);
+  return membership_of(claim, variables);
 }
 
 bool is_rank() { return environment()(kFolderVariable).has_value(); }

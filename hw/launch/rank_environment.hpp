@@ -16,10 +16,13 @@
 namespace rehearsal::launch {
 
 // Set by our parent for the ranks it starts: the path of its RunFolder, the number of ranks and, unless mpirun numbers
-// the ranks, the rank.
+// the ranks, the rank and the descriptor of its socket (launch/star.hpp).
 inline constexpr const char* kFolderVariable = "REHEARSAL_RANK_FOLDER";
 inline constexpr const char* kRanksVariable = "REHEARSAL_RANKS";
 inline constexpr const char* kRankVariable = "REHEARSAL_RANK";
+inline constexpr const char* kSocketVariable = "REHEARSAL_RANK_SOCKET";
+// Set by the user: a folder where the ranks of a launcher meet (launch/shared_folder.hpp).
+inline constexpr const char* kRendezvousVariable = "REHEARSAL_RENDEZVOUS";
 
 // Looks up a variable of an environment; nothing when it is unset or empty.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
@@ -31,6 +34,7 @@ struct RankEnvironment {
   std::size_t local_rank = 0;  // among the ranks of this host
   std::size_t local_size = 0;  // 0: unknown
   std::string launcher;        // "rehearse", "torchrun", "mpirun", "srun" or "by hand"
+  std::string job = {};        // the launcher with its number of the job, if it has one: a file name
 };
 
 enum class Launchers : std::uint8_t {

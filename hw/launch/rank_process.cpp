@@ -5,38 +5,40 @@
 namespace rehearsal::launch {
 namespace {
 
-RankEnvironment mine() {
-  const auto membership = launch::membership(Launchers::any);
+RankEnvironment mine(Launchers launchers) {
+  const auto membership = launch::membership(launchers);
   INVARIANT(membership.has_value(), "only a rank joins a job");
   return *membership;
 }
 
 }  // namespace
 
-RankProcess::RankProcess(Time patience) : membership_(mine()), patience_(patience) {}
+RankProcess::RankProcess()
+    : RankProcess(Launchers::any, [](const RankEnvironment& rank) { return open_bootstrap(rank); }) {}
 
-Store& RankProcess::store() {
-  if (!store_) store_ = open_store(store_address(membership_), membership_, patience_);
-  return *store_;
+RankProcess::RankProcess(Launchers launchers, Open open)
+    : membership_(mine(launchers)), open_(std::move(open)), presence_(launchers) {}
+
+Bootstrap& RankProcess::bootstrap() {
+  if (!bootstrap_) bootstrap_ = open_(membership_);
+  return *bootstrap_;
 }
 
 std::vector<std::string> RankProcess::publish(const std::string& result) {
-  if (!is_rank()) return gather(store(), "results", result);
+  if (!is_rank()) return bootstrap().gather("results", result);
   presence_.publish(result);
   return {};
 }
 
-// Ranks that give up because of another rank have nothing to add.
 void RankProcess::report(std::exception_ptr error) noexcept {
   presence_.report(error);
-  if (!store_) return;
+  if (!bootstrap_) return;
   try {
     std::rethrow_exception(error);
-  } catch (const PeerFailed&) {
   } catch (const std::exception& e) {
-    store_->fail(e.what());
+    bootstrap_->fail(e.what());
   } catch (...) {
-    store_->fail("something unknown");
+    bootstrap_->fail("something unknown");
   }
 }
 

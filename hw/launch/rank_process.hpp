@@ -1,29 +1,30 @@
-// A rank that needs no MPI, from start to end: its identity, its parent if it has one, and the store where it meets the
-// others. Independent of who started it: this program, torchrun, mpirun, srun or a shell.
+// A rank that is a process, from start to end: its identity, its parent if it has one, and how it reaches the other
+// ranks. Independent of who started it: this program, torchrun, mpirun, srun or a shell.
 #pragma once
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "launch/bootstrap.hpp"
 #include "launch/heartbeat.hpp"
 #include "launch/rank_environment.hpp"
-#include "launch/store.hpp"
 
 namespace rehearsal::launch {
 
 class RankProcess {
  public:
-  // Ranks of a cluster may start minutes apart.
-  inline static const Time kPatience = seconds(300);
+  using Open = std::function<std::unique_ptr<Bootstrap>(const RankEnvironment&)>;
 
-  // For a process that is a rank; the first call of store() opens the store. Throws UserError as membership() does.
-  explicit RankProcess(Time patience = kPatience);
+  // For a process that is a rank. Throws UserError as membership() does.
+  RankProcess();
+  RankProcess(Launchers launchers, Open open);
 
   const RankEnvironment& membership() const { return membership_; }
   Heartbeat& presence() { return presence_; }
-  Store& store();  // throws as store_address() and open_store() do
+  Bootstrap& bootstrap();  // opened by the first call, which throws as open_bootstrap() does
 
   // Runs `work`; reports an exception to the parent and all other ranks before passing it on.
   template <class Work>
@@ -44,9 +45,9 @@ class RankProcess {
   void report(std::exception_ptr error) noexcept;
 
   const RankEnvironment membership_;
-  const Time patience_;
-  Heartbeat presence_{Launchers::any};
-  std::unique_ptr<Store> store_;  // destroyed, and so left, while the heartbeat still runs
+  const Open open_;
+  Heartbeat presence_;
+  std::unique_ptr<Bootstrap> bootstrap_;  // destroyed, and so left, while the heartbeat still runs
 };
 
 }  // namespace rehearsal::launch

@@ -51,9 +51,7 @@ class Board {
 
 enum class Leaf : std::uint8_t { result, error };  // what the work returned, or the reason for its failure: "3 message"
 
-// The two parts of an error. Its status is the exit status of the process; kBecauseOfAnother: gave up because of
-// another.
-inline constexpr int kBecauseOfAnother = 0;
+// The two parts of an error. Its status is the exit status of the process.
 int status(const std::string& error);
 std::string message(const std::string& error);
 

@@ -28,7 +28,7 @@ void rethrow(const std::vector<std::optional<std::string>>& errors) {
   int worst = 0, count = 0;
   bool same = true;
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
-    if (!errors[rank] || status(*errors[rank]) == kBecauseOfAnother) continue;
+    if (!errors[rank]) continue;
     const std::string what = message(*errors[rank]);
     worst = std::max(worst, status(*errors[rank]));
     if (count++ == 0) first = what;

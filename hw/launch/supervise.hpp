@@ -15,7 +15,7 @@ using backend::Interrupted;
 
 enum class Starter : std::uint8_t {
   mpirun,  // for ranks that need MPI
-  fork     // this process starts each rank itself; they meet in a store in their folder (launch/store.hpp)
+  fork     // this process starts each rank itself; they meet through it (launch/star.hpp)
 };
 
 struct Job {

@@ -2,9 +2,9 @@
 // demand, so that one binary starts everywhere. All code that performs (sim/perform) is a module too, so that a program
 // that only predicts can be built without it.
 //
-// A module has one entry, extern "C", which returns an object made by the same compiler from the same headers: the
-// build id proves that, and a module with another one is refused first of all. The entry does not throw. Modules stay
-// loaded until the process ends (MPI cannot be started twice), so their objects may live that long.
+// A module's entries, extern "C", return objects made by the same compiler from the same headers: the build id proves
+// that, and a module with another one is refused first of all. An entry does not throw. Modules stay loaded until the
+// process ends (MPI cannot be started twice), so their objects may live that long.
 #pragma once
 #include <filesystem>
 #include <memory>

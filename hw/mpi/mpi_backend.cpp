@@ -10,6 +10,7 @@
 #include "dispatch/results.hpp"
 #include "graph/validate.hpp"
 #include "launch/launch.hpp"
+#include "launch/rank_process.hpp"
 #include "mpi/blas.hpp"
 #include "mpi/environment.hpp"
 #include "mpi/mpi_transport.hpp"
@@ -26,37 +27,34 @@ using dispatch::RankResult;
 
 class MpiSession : public backend::Session, public dispatch::LinkProber {
  public:
-  MpiSession(const graph::TaskGraph& graph, std::shared_ptr<Environment> environment)
-      : graph_(graph), environment_(std::move(environment)), rank_(environment_->rank()) {
-    if (!environment_->one_host()) clock_ = measure_clock(MPI_COMM_WORLD);
+  MpiSession(const graph::TaskGraph& graph, std::shared_ptr<launch::RankProcess> job)
+      : graph_(graph), job_(std::move(job)), rank_(job_->bootstrap().rank()), ranks_here_(mpi::ranks_here()) {
+    if (ranks_here_ != job_->bootstrap().size()) clock_ = measure_clock(MPI_COMM_WORLD);
   }
 
   Timeline run(const RunOptions& options) override {
-    return environment_->guarded([&] { return report(perform(options), options); });
+    return job_->guarded([&] { return report(perform(options), options); });
   }
   backend::TrainingResult trained() const override { return trained_; }
 
   dispatch::LinkProbe probe_links() override {
-    return environment_->guarded([&] {
+    return job_->guarded([&] {
       MpiTransport transport(graph_, rank_, {.spin = has_core_each(), .clock = clock_, .stop = nullptr});
       dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size());
       mine.single_copy = launch::single_copy_works();
-      const std::string bytes = dispatch::write(mine);
-      environment_->presence().publish(bytes);
-      if (launch::is_rank()) return mine;
       std::vector<dispatch::LinkProbe> all;
-      for (const std::string& one : gather(*environment_, bytes)) all.push_back(dispatch::read_probe(one));
+      for (const std::string& one : job_->publish(dispatch::write(mine))) all.push_back(dispatch::read_probe(one));
       return all.empty() ? mine : dispatch::merge(all);
     });
   }
 
  private:
-  bool has_core_each() const { return environment_->ranks_here() <= launch::cores(); }
+  bool has_core_each() const { return ranks_here_ <= launch::cores(); }
 
   RankResult perform(const RunOptions& options) {
     const bool real = options.compute == Compute::real;
     const auto priority = dispatch::raised_for(options, launch::is_rank());
-    launch::refuse_crowding(options, environment_->ranks_here());
+    launch::refuse_crowding(options, ranks_here_);
     std::atomic<bool> stop{false};
     MpiTransport transport(graph_, rank_, {.spin = real && has_core_each(), .clock = clock_, .stop = &stop});
     std::unique_ptr<dispatch::Worker> worker;
@@ -64,7 +62,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
     dispatch::Progress progress;
     dispatch::RankLoop loop(graph_, rank_, options, transport, worker.get(), progress);
 
-    environment_->presence().begin(progress, options.timeout, stop);
+    job_->presence().begin(progress, options.timeout, stop);
     RankResult result;
     try {
       dispatch::Usage before;
@@ -75,14 +73,14 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
       }
       result.used = dispatch::usage() - before;
     } catch (const dispatch::Stopped&) {
-      environment_->presence().end();
+      job_->presence().end();
       throw MachineError(fmt::format("nothing has moved for ten times {}; this rank stands at:\n{}",
                                      show(options.timeout), loop.heads()));
     } catch (...) {
-      environment_->presence().end();
+      job_->presence().end();
       throw;
     }
-    environment_->presence().end();
+    job_->presence().end();
     result.raised_priority = priority && priority->granted();
     if (worker) result.learned = worker->learned();
     return result;
@@ -90,12 +88,10 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
 
   // Reports to the process that makes the timeline: the parent, or rank 0 of a job without one.
   Timeline report(const RankResult& result, const RunOptions& options) {
-    const std::string bytes = dispatch::write(result);
-    if (launch::is_rank()) return environment_->presence().publish(bytes), Timeline{};
     std::int64_t error = clock_.error.count();
     check(MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
     std::vector<RankResult> all;
-    for (const std::string& one : gather(*environment_, bytes)) all.push_back(dispatch::read(one));
+    for (const std::string& one : job_->publish(dispatch::write(result))) all.push_back(dispatch::read(one));
     if (all.empty()) return {};
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, all);
     Timeline timeline = dispatch::assemble(graph_, std::move(all), "mpi", options.compute);
@@ -105,8 +101,9 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
   }
 
   const graph::TaskGraph& graph_;
-  std::shared_ptr<Environment> environment_;
+  std::shared_ptr<launch::RankProcess> job_;
   const RankId rank_;
+  const std::size_t ranks_here_;
   ClockOffset clock_;
   backend::TrainingResult trained_;
 };
@@ -124,22 +121,25 @@ class Mpi : public backend::Backend {
   }
 
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
-    if (!environment_) environment_ = std::make_shared<Environment>();
-    return environment_->guarded([&] {
-      if (environment_->ranks() != graph.ranks().size())
-        throw MachineError(fmt::format("the MPI job has {} ranks and the scenario needs {}{}", environment_->ranks(),
-                                       graph.ranks().size(),
-                                       environment_->ranks() == 1 ? "; does mpirun belong to another MPI library than "
-                                                                    "the one this program was built with?"
-                                                                  : ""));
-      dispatch::compare_digests(gather_everywhere(*environment_, graph.digest()));
+    if (!job_)
+      job_ =
+          std::make_shared<launch::RankProcess>(launch::Launchers::mpi, [](const auto&) { return open_bootstrap(); });
+    return job_->guarded([&] {
+      launch::Bootstrap& all = job_->bootstrap();
+      if (all.size() != graph.ranks().size())
+        throw MachineError(
+            fmt::format("the MPI job has {} ranks and the scenario needs {}{}", all.size(), graph.ranks().size(),
+                        all.size() == 1 ? "; does mpirun belong to another MPI library than the one this "
+                                          "program was built with?"
+                                        : ""));
+      dispatch::compare_digests(all.gather_everywhere("graph", graph.digest()));
       graph::validate(graph);
-      return std::make_unique<MpiSession>(graph, environment_);
+      return std::make_unique<MpiSession>(graph, job_);
     });
   }
 
  private:
-  std::shared_ptr<Environment> environment_;
+  std::shared_ptr<launch::RankProcess> job_;
 };
 
 }  // namespace

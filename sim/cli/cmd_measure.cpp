@@ -34,8 +34,9 @@ const CommandText kMeasureText{
         "\n"
         "Ranks that are processes are started by this program (mpi: with mpirun), or by a launcher; rank 0 reports:\n"
         "  mpirun -n N rehearse measure ...   srun -n N rehearse measure ...            (mpi, cuda)\n"
-        "  torchrun --no-python --nproc-per-node N rehearse measure ...                 (cuda; or RANK, WORLD_SIZE,\n"
-        "  LOCAL_RANK, MASTER_ADDR and MASTER_PORT set by hand; sim/design/starting-ranks.md)",
+        "  torchrun --no-python --nproc-per-node N rehearse measure ...                 (cuda)\n"
+        "  RANK=0 WORLD_SIZE=N LOCAL_RANK=0 rehearse measure ...   and so on, by hand   (cuda)\n"
+        "The last two meet in a folder that all ranks see, REHEARSAL_RENDEZVOUS=/path (sim/design/starting-ranks.md).",
     .example =
         "  rehearse measure scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse measure scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend loopback --verify\n"

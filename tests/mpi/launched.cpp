@@ -1,39 +1,18 @@
 // The MPI backend from outside: this program starts itself as ranks that perform a chain of stages; one of them dies,
-// fails, hangs or has another graph. No process and no file may remain.
+// fails, hangs or has another graph.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <tuple>
 
-#include "base/error.hpp"
+#include "../launch/processes.hpp"
 #include "chain.hpp"
-#include "dispatch/clock.hpp"
-#include "dispatch/probe.hpp"
-#include "launch/launch.hpp"
-#include "launch/launcher.hpp"
 #include "modules/module.hpp"
 
 namespace rehearsal {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kScratch = "REHEARSAL_TEST_SCRATCH";  // where ranks write their process ids
-
-fs::path scratch() { return std::getenv(kScratch); }
-void leave(const std::string& name, const std::string& text) { std::ofstream(scratch() / name) << text; }
 
 // --- in every process: what a command does -------------------------------------------------------------------------
 
@@ -65,7 +44,7 @@ Answer perform(const std::string& what, std::size_t ranks) {
 }
 
 int rank_program(const std::string& what, std::size_t ranks) {
-  leave(fmt::format("{}.pid", launch::membership(launch::Launchers::mpi).value().rank), std::to_string(getpid()));
+  leave_pid(launch::membership(launch::Launchers::mpi).value().rank);
   try {
     perform(what, ranks);
     return 0;
@@ -89,80 +68,7 @@ int job_program(const std::string& what, std::size_t ranks) {
   }
 }
 
-// A whole command in a separate process, for signals.
-int parent_program(const std::string& what, std::size_t ranks) {
-  try {
-    perform(what, ranks);
-    return 0;
-  } catch (const launch::Interrupted& interrupted) {
-    return 128 + interrupted.signal;
-  }
-}
-
-// --- in the test ---------------------------------------------------------------------------------------------------
-
-// A folder for everything that a case may leave behind.
-class Traces {
- public:
-  Traces() {
-    std::string name = (fs::temp_directory_path() / "rehearse-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder_ = name;
-    fs::create_directory(temporary());
-    setenv(kScratch, name.c_str(), 1);
-    setenv("TMPDIR", temporary().c_str(), 1);
-  }
-  ~Traces() {
-    unsetenv("TMPDIR");
-    fs::remove_all(folder_);
-  }
-  fs::path temporary() const { return folder_ / "tmp"; }
-  std::vector<pid_t> pids() const {
-    std::vector<pid_t> list;
-    for (const auto& entry : fs::directory_iterator(folder_))
-      if (entry.path().extension() == ".pid") {
-        pid_t pid = 0;
-        if (std::ifstream(entry.path()) >> pid) list.push_back(pid);
-      }
-    return list;
-  }
-  void check_nothing_is_left(std::size_t ranks) const {
-    CHECK(pids().size() == ranks);
-    for (pid_t pid : pids()) {
-      CAPTURE(pid);
-      CHECK((kill(pid, 0) == -1 && errno == ESRCH));
-    }
-    CHECK(fs::is_empty(temporary()));
-  }
-  std::string read(const std::string& name) const {
-    std::ifstream in(folder_ / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
- private:
-  fs::path folder_;
-};
-
-std::string failure(const std::string& what, std::size_t ranks) {
-  try {
-    perform(what, ranks);
-  } catch (const MachineError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-pid_t start_parent(const std::string& what, std::size_t ranks) {
-  const std::string number = std::to_string(ranks);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    execl("/proc/self/exe", "launched", "parent", what.c_str(), number.c_str(), nullptr);
-    _exit(127);
-  }
-  return pid;
-}
+void run(const std::string& what, std::size_t ranks) { perform(what, ranks); }
 
 }  // namespace
 
@@ -206,7 +112,7 @@ TEST_CASE("a chain of 2 and of 4 ranks keeps its order, and collectives start to
 
 TEST_CASE("a rank with another graph is found before the first launch") {
   const Traces traces;
-  const std::string message = failure("other", 4);
+  const std::string message = failure(run, "other", 4);
   CAPTURE(message);
   CHECK(contains(message, "rank 1 would perform another task graph than rank 0"));
   // Thrown inside the module, caught outside with its type. The first rank to end ends the others.
@@ -216,23 +122,13 @@ TEST_CASE("a rank with another graph is found before the first launch") {
   traces.check_nothing_is_left(4);
 }
 
-TEST_CASE("a rank that is killed ends the run and is named") {
-  const Traces traces;
-  const std::string message = failure("killed", 4);
-  CAPTURE(message);
-  CHECK(contains(message, "rank 1 (pid " + traces.read("1.pid") + ") was killed by signal 9"));
-  traces.check_nothing_is_left(4);
-}
-
-TEST_CASE("an error of a rank is the error of the run") {
-  const Traces traces;
-  CHECK(failure("fails", 2) == "rank 1: out of patience");
-  traces.check_nothing_is_left(2);
+TEST_CASE("a rank that is killed ends the run and is named; an error of a rank is the error of the run") {
+  check_faults_are_named(run);
 }
 
 TEST_CASE("a message that is never sent is reported with the lanes that wait for it") {
   const Traces traces;
-  const std::string message = failure("hangs", 2);
+  const std::string message = failure(run, "hangs", 2);
   CAPTURE(message);
   CHECK(contains(message, "nothing has moved for 1"));
   CHECK(contains(message, "rank 1, lane receive"));
@@ -240,49 +136,17 @@ TEST_CASE("a message that is never sent is reported with the lanes that wait for
 }
 
 TEST_CASE("SIGTERM and SIGINT end the ranks with their parent, with status 128 + signal") {
-  for (const int signal : {SIGTERM, SIGINT}) {
-    CAPTURE(signal);
-    const Traces traces;
-    const pid_t parent = start_parent("long", 2);
-    const Time patience = dispatch::now() + seconds(30);
-    while (traces.pids().size() < 2 && dispatch::now() < patience)
-      dispatch::sleep_until(dispatch::now() + seconds(20e-3));
-    kill(parent, signal);
-    int status = 0;
-    waitpid(parent, &status, 0);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 128 + signal);
-    traces.check_nothing_is_left(2);
-  }
+  check_signals_end_ranks_with_their_parent();
 }
 
-TEST_CASE("a parent that is killed takes its ranks along") {
-  const Traces traces;
-  const pid_t parent = start_parent("long", 2);
-  const Time patience = dispatch::now() + seconds(30);
-  while (traces.pids().size() < 2 && dispatch::now() < patience)
-    dispatch::sleep_until(dispatch::now() + seconds(20e-3));
-  kill(parent, SIGKILL);
-  waitpid(parent, nullptr, 0);
-  bool left = true;
-  for (const Time until = dispatch::now() + seconds(10); left && dispatch::now() < until;) {
-    dispatch::sleep_until(dispatch::now() + seconds(20e-3));
-    left = false;
-    for (pid_t pid : traces.pids()) left |= kill(pid, 0) == 0;
-  }
-  CHECK_FALSE(left);
-}
+TEST_CASE("a parent that is killed takes its ranks along") { check_killed_parent_takes_ranks_along(run); }
 
 TEST_CASE("started by mpirun directly, rank 0 has the whole timeline; a job of another size is refused") {
   // 14 tasks in a chain of 2: 3 forwards each, 3 messages with their receives, 2 ends of a collective.
   for (const auto& [ranks, status, answer] :
        {std::tuple("2", 0, "3 iterations, 14 tasks"), {"3", 3, "the MPI job has 2 ranks and the scenario needs 3"}}) {
     const Traces traces;
-    const std::string command = fmt::format(
-        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-        "OMPI_MCA_hwloc_base_binding_policy=none {} -n 2 {} job runs {} 2>/dev/null",
-        launch::find_mpirun(), fs::read_symlink("/proc/self/exe").string(), ranks);
-    CHECK(WEXITSTATUS(std::system(command.c_str())) == status);
+    CHECK(mpirun(2, fmt::format("job runs {}", ranks)) == status);
     CHECK(traces.read("answer") == answer);
   }
 }
@@ -327,7 +191,7 @@ int main(int argc, char** argv) {
   setenv("REHEARSAL_MODULES", MODULE_FOLDER, 1);
   if (argc == 4 && launch::is_rank()) return rank_program(argv[2], std::strtoul(argv[3], nullptr, 10));
   if (argc == 4 && launch::in_job("mpi")) return job_program(argv[2], std::strtoul(argv[3], nullptr, 10));
-  if (argc == 4 && std::string(argv[1]) == "parent") return parent_program(argv[2], std::strtoul(argv[3], nullptr, 10));
+  if (argc == 4 && std::string(argv[1]) == "parent") return parent_program(run, argv[2], argv[3]);
   if (const auto why = launch::why_unavailable("mpi")) {
     std::printf("skipped: %s\n", why->c_str());
     return 77;

@@ -15,6 +15,7 @@
 #include "graph/builder.hpp"
 #include "launch/launch.hpp"
 #include "launch/launcher.hpp"
+#include "launch/rank_process.hpp"
 #include "mpi/blas.hpp"
 #include "mpi/environment.hpp"
 #include "mpi/mpi_transport.hpp"
@@ -72,13 +73,13 @@ std::byte content(std::size_t rank, std::size_t size, std::uint32_t k, std::size
   return std::byte(rank * 31 + size * 7 + k * 13 + at);
 }
 
-void check_messages(mpi::Environment& environment, MpiTransport& transport, std::size_t rank, std::size_t ranks) {
+void check_messages(launch::Bootstrap& all, MpiTransport& transport, std::size_t rank, std::size_t ranks) {
   const std::size_t before = (rank + ranks - 1) % ranks, n = kSizes.size();
   for (std::uint32_t iteration = 0; iteration < kIterations; ++iteration) {
     const Time asked = dispatch::now();
     const Time start = transport.agree_on_start();
     expect(start > asked, "the start lies ahead");
-    const auto starts = gather_everywhere(environment, fmt::format("{:020}", start.count()));
+    const auto starts = all.gather_everywhere("start", std::to_string(start.count()));
     expect(std::ranges::count(starts, starts[0]) == std::int64_t(ranks), "all ranks start at the same instant");
     std::vector<std::byte> bytes;
     for (std::uint32_t k = 0; k < kMessages; ++k)
@@ -170,25 +171,27 @@ void check_collectives(MpiTransport& transport, EndpointId group, std::size_t in
   }
 }
 
-void check_gather(const mpi::Environment& environment) {
-  const std::string mine(environment.rank() * 1000, char('a' + environment.rank()));
-  const auto all = mpi::gather(environment, mine);
-  expect(all.size() == (environment.rank() == 0 ? environment.ranks() : 0), "rank 0 has everybody's bytes");
-  for (std::size_t r = 0; r < all.size(); ++r)
-    expect(all[r] == std::string(r * 1000, char('a' + r)), "bytes are in rank order");
+void check_gather(launch::Bootstrap& all) {
+  const auto bytes = all.gather("bytes", std::string(all.rank() * 1000, char('a' + all.rank())));
+  expect(bytes.size() == (all.rank() == 0 ? all.size() : 0), "rank 0 has the bytes of all");
+  for (std::size_t r = 0; r < bytes.size(); ++r)
+    expect(bytes[r] == std::string(r * 1000, char('a' + r)), "bytes are in rank order");
+  for (const std::string id : {std::string("\0id", 3), std::string(5'000'000, 'x'), std::string()})
+    expect(all.broadcast("id", all.rank() == 0 ? id : "ignored") == id, "rank 0's bytes");
 }
 
-void transport_rank(mpi::Environment& environment, bool spin) {
-  const std::size_t rank = environment.rank(), ranks = environment.ranks(), n = kSizes.size();
+void transport_rank(launch::Bootstrap& all, bool spin) {
+  const std::size_t rank = all.rank(), ranks = all.size(), n = kSizes.size();
   const graph::TaskGraph graph = ring(ranks);
   MpiTransport transport(graph, RankId(rank), {.spin = spin, .clock = {}, .stop = nullptr});
-  check_messages(environment, transport, rank, ranks);
+  check_messages(all, transport, rank, ranks);
   for (std::size_t part : {1, 3, 1000, 100'000}) {
     check_collectives<float>(transport, EndpointId(2 * n), rank, ranks, part);
     check_collectives<float>(transport, EndpointId(2 * n + 1), rank / 2, (ranks + 1 - rank % 2) / 2, part);
     check_collectives<std::uint16_t>(transport, EndpointId(2 * n), rank, ranks, part);
   }
-  check_gather(environment);
+  check_gather(all);
+  expect(mpi::ranks_here() == ranks, "all on one host");
 
   // All ranks share this machine's clock: the true offset is 0, and must be within the bound.
   const mpi::ClockOffset clock = mpi::measure_clock(MPI_COMM_WORLD);
@@ -198,16 +201,16 @@ void transport_rank(mpi::Environment& environment, bool spin) {
 }
 
 int rank_program(const std::string& what) {
-  auto environment = std::make_unique<mpi::Environment>();
-  environment->guarded([&] {
+  launch::RankProcess job(launch::Launchers::mpi, [](const auto&) { return mpi::open_bootstrap(); });
+  job.guarded([&] {
+    launch::Bootstrap& all = job.bootstrap();
     if (what == "probe") {
-      const graph::TaskGraph graph = dispatch::probe_graph(environment->ranks());
-      MpiTransport transport(graph, RankId(environment->rank()), {.spin = true, .clock = {}, .stop = nullptr});
-      environment->presence().publish(
-          dispatch::write(dispatch::probe(transport, RankId(environment->rank()), environment->ranks())));
+      const graph::TaskGraph graph = dispatch::probe_graph(all.size());
+      MpiTransport transport(graph, RankId(all.rank()), {.spin = true, .clock = {}, .stop = nullptr});
+      job.publish(dispatch::write(dispatch::probe(transport, RankId(all.rank()), all.size())));
     } else {
-      transport_rank(*environment, what == "spin");
-      environment->presence().publish("right");
+      transport_rank(all, what == "spin");
+      job.publish("right");
     }
   });
   return 0;

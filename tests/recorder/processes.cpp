@@ -1,6 +1,7 @@
 #include "recorder/processes.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.hpp"
 #include "dispatch/zero_buffer.hpp"
@@ -14,16 +15,11 @@ namespace {
 using backend::Compute;
 
 struct OneProcess {
-  OneProcess(const graph::TaskGraph& graph, RankId rank, const backend::RunOptions& options, World& world,
-             const gpu::Exchange& exchange, std::size_t depth)
-      : device(world),
-        communicators(world, device),
-        fabric(graph, rank, device, communicators, exchange, seconds(1), depth),
-        executor(graph, {rank}, options, device, fabric, depth) {}
+  explicit OneProcess(World& world) : device(world), communicators(world, device) {}
   RecordingDevice device;
   RecordingCommunicators communicators;
-  gpu::NcclFabric fabric;
-  gpu::DeviceExecutor executor;
+  std::optional<gpu::NcclFabric> fabric;
+  std::optional<gpu::DeviceExecutor> executor;
 };
 
 class Processes : public backend::Session {
@@ -34,38 +30,39 @@ class Processes : public backend::Session {
   }
 
   timeline::Timeline run(const backend::RunOptions& options) override {
-    std::map<std::string, std::string> told;
-    // The first rank makes the id: in a single thread none can wait for another.
-    const gpu::Exchange exchange{[&](const std::string& key, const std::string& bytes) { told.emplace(key, bytes); },
-                                 [&](const std::string& key) {
-                                   if (!told.contains(key)) told[key] = world_.make_line();
-                                   return told[key];
-                                 }};
-    const std::size_t depth = dispatch::message_depth(graph_);
+    const std::size_t depth = dispatch::message_depth(graph_), ranks = graph_.ranks().size();
     std::vector<std::unique_ptr<OneProcess>> all;
-    for (std::size_t r = 0; r < graph_.ranks().size(); ++r)
-      all.push_back(std::make_unique<OneProcess>(graph_, RankId(r), options, world_, exchange, depth));
-    for (const auto& one : all) one->executor.load();
-    for (const auto& one : all) one->fabric.begin_connecting();
+    std::vector<gpu::CommunicatorIds> ids;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      all.push_back(std::make_unique<OneProcess>(world_));
+      ids.push_back(make_ids(graph_, RankId(r), all.back()->communicators));
+    }
+    for (std::size_t r = 0; r < ranks; ++r) {
+      OneProcess& one = *all[r];
+      one.fabric.emplace(graph_, RankId(r), one.device, one.communicators, ids, seconds(1), depth);
+      one.executor.emplace(graph_, std::vector{RankId(r)}, options, one.device, *one.fabric, depth);
+    }
+    for (const auto& one : all) one->executor->load();
+    for (const auto& one : all) one->fabric->begin_connecting();
     while (world_.progress()) {
     }
     std::vector<dispatch::RankResult> results(all.size());
     for (int step = 0; step < options.warmup + std::max(options.iterations, 1); ++step) {
       for (const auto& one : all) {
-        if (options.recorded && step == 1) one->executor.record(step);
-        one->executor.issue(step);
+        if (options.recorded && step == 1) one->executor->record(step);
+        one->executor->issue(step);
       }
       while (world_.progress()) {
       }
       for (std::size_t r = 0; r < all.size(); ++r) {
-        all[r]->executor.finish([this] {
+        all[r]->executor->finish([this] {
           if (world_.waiting() > 0) throw InternalError("a rank hangs:\n" + world_.heads());
         });
         if (step >= options.warmup)
-          results[r].iterations.push_back(all[r]->executor.spans(all[r]->executor.began()).front());
+          results[r].iterations.push_back(all[r]->executor->spans(all[r]->executor->began()).front());
       }
     }
-    for (std::size_t r = 0; r < all.size(); ++r) results[r].learned = all[r]->executor.learned(0);
+    for (std::size_t r = 0; r < all.size(); ++r) results[r].learned = all[r]->executor->learned(0);
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, results);
     return dispatch::assemble(graph_, std::move(results), "recorder", options.compute, false);
   }

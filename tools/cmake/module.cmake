@@ -1,7 +1,7 @@
 # module(DIR [USES room...] [WITH package...])
 #
 # A backend, or all that performs, as a shared object librehearsal_<name>.so beside the program, loaded at run time (hw/modules/module.hpp).
-# It holds its own copy of the rooms it uses and shows one symbol only, its entry, so that modules and program do not
+# It holds its own copy of the rooms it uses and shows its entries alone, so that modules and program do not
 # mix. The rooms it uses are compiled as position-independent code.
 function(module DIR)
   cmake_parse_arguments(M "" "" "USES;WITH" ${ARGN})

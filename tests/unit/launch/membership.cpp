@@ -75,6 +75,15 @@ TEST_CASE("variables that only look like a job are none") {
   CHECK(launch::launchers_of("cuda") == Launchers::any);
 }
 
+TEST_CASE("jobs have names of their own where the launcher numbers them") {
+  const auto job = [](const Settings& settings) { return membership(Launchers::any, variables(settings)).value().job; };
+  CHECK(job(kTorchrun) == "torchrun-7");
+  CHECK(job(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "a/b"}})) == "torchrun-a-b");
+  CHECK(job(with(kSrun, {{"SLURM_JOB_ID", "17"}})) == "srun-17-0");
+  CHECK(job(with(kOpenMpi, {{"PMIX_NAMESPACE", "535625729"}, {"PMI_JOBID", "1"}})) == "mpirun-535625729");
+  CHECK(job({{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == "by-hand");
+}
+
 TEST_CASE("a variable that is missing, no number or too large is named") {
   CHECK(contains(refusal({{"RANK", "1"}}), "not WORLD_SIZE"));
   CHECK(contains(refusal({{"WORLD_SIZE", "4"}}), "not RANK"));

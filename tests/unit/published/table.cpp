@@ -194,5 +194,5 @@ TEST_CASE("rows that are not judged say why") {
   const std::string start = "x-1,x,F,M,32,4096,32,8,14336,128256,8192,";
   CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,1,3,,64,none,no,,bf16,1"), "micro-batch"));
   CHECK(contains(not_judged(start + "H100,80,8,8,,1,1,1,1,3,1,64,none,no,,bf16,"), "neither time nor memory"));
-  CHECK(contains(not_judged(start + "MI300X,192,8,8,,1,1,1,1,3,1,64,none,no,,bf16,1"), "MI300X"));
+  CHECK(contains(not_judged(start + "Gaudi2,192,8,8,,1,1,1,1,3,1,64,none,no,,bf16,1"), "Gaudi2"));
 }
