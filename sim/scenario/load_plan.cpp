@@ -311,8 +311,8 @@ std::string standalone(const std::string& path, const std::vector<std::string>& 
   return sections_of(*root, "plan");
 }
 
-std::string text_of(const std::vector<std::string>& sets, const std::string& origin) {
-  Context context(disk());
+std::string text_of(const std::vector<std::string>& sets, const std::string& origin, const Files& files) {
+  Context context(files);
   const Node* root = context.documents.set(context.documents.read_text("{}", origin), sets);
   context.problems.throw_if_any();
   return sections_of(*root, "");

@@ -155,7 +155,7 @@ Scenario load_text(const std::string& text, const std::string& origin, const std
                    const Files& files = disk());
 
 // A scenario that consists of settings alone, as a text with a line for each of its sections. Throws UserError.
-std::string text_of(const std::vector<std::string>& sets, const std::string& origin);
+std::string text_of(const std::vector<std::string>& sets, const std::string& origin, const Files& files = disk());
 
 struct Named {
   std::string name, summary, source;
