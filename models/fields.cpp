@@ -185,14 +185,12 @@ const Description& model_fields() {
 
 const Description& expert_fields() {
   using E = ExpertSettings;
-  Form dropless{Form::Kind::choice};
-  dropless.names = {"dropless"};
   static const Description all = describe<E>(
       {},
-      or_also(field<&E::capacity>("capacity", positive(), std::nullopt,
+      or_word(field<&E::capacity>("capacity", positive(), std::nullopt,
                                   "tokens that an expert takes at most, over the mean of all; the rest are dropped "
                                   "(dropless)"),
-              {dropless}),
+              "dropless"),
       opaque<&E::skew>(
           "skew", "uniform, {zipf: A}, a list of loads or {trace: FILE}", [](const Skew& skew) { return skew.text(); },
           "how many tokens each expert gets: all as many (the default); the n-th busiest 1/n^A of the busiest; as "

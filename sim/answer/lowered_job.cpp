@@ -114,7 +114,7 @@ LoweredJob prepare_abstract(const scenario::Scenario& scenario) {
   const auto& p = scenario.parallelism;
   lower::GivenPipeline pipeline{static_cast<std::uint32_t>(p.pipeline),
                                 static_cast<std::uint32_t>(p.chunks),
-                                static_cast<std::uint32_t>(scenario.microbatches),
+                                static_cast<std::uint32_t>(scenario.microbatches()),
                                 {},
                                 a.transfer,
                                 false,

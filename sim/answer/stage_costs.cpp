@@ -21,7 +21,7 @@ std::vector<std::uint32_t> stage_ranks(const scenario::Scenario& scenario) {
   schedule::Problem shape;
   shape.ranks = static_cast<std::uint32_t>(scenario.parallelism.pipeline);
   shape.chunks = static_cast<std::uint32_t>(scenario.parallelism.chunks);
-  shape.microbatches = static_cast<std::uint32_t>(scenario.microbatches);
+  shape.microbatches = static_cast<std::uint32_t>(scenario.microbatches());
   scenario.schedule.set_knobs(shape);
   const auto placement = scenario.schedule.schedule().placement;
   std::vector<std::uint32_t> ranks;
@@ -161,7 +161,7 @@ StageCosts stage(const scenario::Scenario& scenario, const Effect* without) {
                 .framework = c.framework,
                 .parallelism = scenario.parallelism,
                 .batch = scenario.batch,
-                .microbatches = scenario.microbatches,
+                .microbatches = scenario.microbatches(),
                 .copies = both_ways ? 2 : 1,
                 .pieces = scenario.schedule.cut(),
                 .partition = c.partition,

@@ -187,7 +187,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   s.iteration = timeline.makespan();
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
-  s.microbatches = scenario.microbatches;
+  s.microbatches = scenario.microbatches();
   s.ranks = rank_summaries(lowered, timeline, parts);
 
   Time busiest;

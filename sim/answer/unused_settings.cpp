@@ -18,10 +18,7 @@ struct Alias {
   std::string_view given, field;
   bool truth = false;
 };
-constexpr Alias kAliases[] = {{"training.recompute", "training.recompute.mode"},
-                              {"training.loss_scaling", "training.loss_scaling.mode"},
-                              {"training.buffers", "training.buffers.kind"},
-                              {"training.recompute.early_stop", "framework.early_stop"},
+constexpr Alias kAliases[] = {{"training.recompute.early_stop", "framework.early_stop"},
                               {"training.overlap.gradients", "framework.gradient_overlap", true},
                               {"training.overlap.pipeline", "framework.blocking_sends", true},
                               {"training.overlap.tensor", "framework.async_tensor", true}};
@@ -31,8 +28,11 @@ const Alias* alias_of(std::string_view key) {
 }
 
 const fields::Field* field_of(std::string_view key) {
+  const auto& described = scenario::scenario_fields();
   const auto* alias = alias_of(key);
-  const auto* field = scenario::scenario_fields().find(alias ? alias->field : key);
+  const auto* group = described.group(key);  // a name for a mapping
+  const auto* field = group && !group->short_for.empty() ? described.find(group->key + "." + group->short_for)
+                                                         : described.find(alias ? alias->field : key);
   const bool asked =
       field && field->set && field->acts && field->key_of_files &&
       (field->key == "placement" || field->key.starts_with("cluster.") || field->key.starts_with("training.") ||

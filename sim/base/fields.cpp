@@ -40,6 +40,7 @@ Value some(const Form& form) {
     case Form::Kind::integer:
       return std::llround(std::max(1., form.low));
     case Form::Kind::number:
+    case Form::Kind::share:
       return std::min(1., form.high);
     case Form::Kind::time:
       return Time(1'000'000);
@@ -63,21 +64,37 @@ Value some(const Form& form) {
       return form.names.front();
     case Form::Kind::name:
     case Form::Kind::text:
+    case Form::Kind::entry:
     case Form::Kind::table:
       break;
   }
   return std::string("x");
 }
 
-// The name of an enumerator, by its number.
+// The name of an enumerator, by its number, and back; of each, where there are several.
 struct Choice {
   std::vector<detail::NamedValue> names;
 
   Value name(const Value& value) const {
     if (value.absent()) return value;
+    if (const auto* list = std::get_if<std::vector<Value>>(&value)) {
+      std::vector<Value> all;
+      for (const auto& one : *list) all.push_back(name(one));
+      return all;
+    }
     for (const auto& n : names)
       if (n.value == value) return n.name;
     return names.front().name;
+  }
+  Value value(const Value& name) const {
+    if (const auto* list = std::get_if<std::vector<Value>>(&name)) {
+      std::vector<Value> all;
+      for (const auto& one : *list) all.push_back(value(one));
+      return all;
+    }
+    for (const auto& n : names)
+      if (Value(n.name) == name) return n.value;
+    return {};
   }
 };
 
@@ -165,7 +182,7 @@ std::vector<Value> others(const Field& field, const Value& value) {
       std::swap(swapped[i], swapped[i + 1]);
       all.emplace_back(std::move(swapped));
     }
-  } else if (list && field.form.some()) {
+  } else if (list && field.form.set && field.form.kind == Form::Kind::choice) {
     for (const auto& name : field.form.names) {
       auto changed = *list;
       if (std::erase(changed, Value(name)) == 0) changed.emplace_back(name);
@@ -207,6 +224,8 @@ Form whole(double low, double high) { return {Form::Kind::integer, low, high}; }
 Form number(double low, double high) { return {Form::Kind::number, low, high}; }
 Form number_above(double low, double high) { return {Form::Kind::number, low, high, true}; }
 Form fraction() { return number_above(0, 1); }
+Form share() { return {Form::Kind::share, 0, 1, true}; }
+Form share_or_none() { return {Form::Kind::share, 0, 1}; }
 Form positive() { return number_above(0, 1e18); }
 Form time() { return {Form::Kind::time}; }
 Form size() { return {Form::Kind::bytes, 0, 0, true}; }
@@ -222,7 +241,11 @@ Form version() { return {Form::Kind::version}; }
 Form text() { return {}; }
 Form name_of(std::string what) { return {Form::Kind::name, 0, 0, false, {}, {}, std::move(what)}; }
 Form table(std::string what) { return {Form::Kind::table, 0, 0, false, {}, {}, std::move(what)}; }
-Form list_of(Form form) { return form.list = true, form; }
+Form list_of(Form form, std::string what) {
+  form.list = true;
+  if (!what.empty()) form.what = std::move(what);
+  return form;
+}
 
 Part::Part() = default;
 Part::Part(Description all) : adds(std::move(all)) {}
@@ -250,11 +273,7 @@ Part choice(const char* key, std::vector<NamedValue> names, Access member, const
   f.form.planned.assign(planned.begin(), planned.end());
   const Choice choice{std::move(names)};
   f.get = [choice, get = member.get](const void* s) { return choice.name(get(s, false)); };
-  f.set = [choice, set = member.set](void* s, const Value& v) {
-    if (v.absent()) return set(s, v);
-    for (const auto& n : choice.names)
-      if (n.name == std::get<std::string>(v)) set(s, n.value);
-  };
+  f.set = [choice, set = member.set](void* s, const Value& v) { set(s, choice.value(v)); };
   set_default(
       f, [choice](const void* s, const Otherwise& o) { return choice.name(o.call(o.from, s, false)); }, otherwise);
   return Part(std::move(f));
@@ -269,8 +288,11 @@ Description together(Description also, std::initializer_list<Part*> parts) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   };
   Description all;
-  for (Part* part : parts) add(all.fields, part->adds.fields), add(all.groups, part->adds.groups);
-  add(all.groups, also.groups);
+  for (Part* part : parts) {
+    add(all.fields, part->adds.fields), add(all.groups, part->adds.groups);
+    add(all.rules, part->adds.rules), add(all.misplaced, part->adds.misplaced);
+  }
+  add(all.groups, also.groups), add(all.rules, also.rules), add(all.misplaced, also.misplaced);
   return all;
 }
 
@@ -306,8 +328,43 @@ Description inside(const Description& inner, const std::string& prefix, std::fun
         return at ? otherwise(at) : Value();
       };
   }
-  for (auto& g : all.groups) longer(g.key);
+  for (auto& g : all.groups) {
+    longer(g.key);
+    if (g.begin)
+      g.begin = [out, begin = std::move(g.begin)](void* s) {
+        if (void* at = out(s)) begin(at);
+      };
+  }
+  for (auto& rule : all.rules) {
+    if (rule.key.empty())
+      rule.key = prefix;
+    else
+      longer(rule.key);
+    rule.check = [in, check = std::move(rule.check)](const void* s, Keys& keys) {
+      if (const void* at = in(s)) check(at, keys);
+    };
+  }
+  for (auto& m : all.misplaced) longer(m.key);
   return all;
+}
+
+std::string line_of(const Description& entry, const void* s) {
+  const auto smallest = [](const Value& value) {
+    if (const auto* time = std::get_if<Time>(&value)) return fmt::format("{}", time->count());
+    if (const auto* size = std::get_if<Bytes>(&value)) return fmt::format("{}", size->count());
+    if (const auto* rate = std::get_if<Bandwidth>(&value)) return fmt::format("{}", rate->value());
+    return value.absent() ? std::string() : written(value);
+  };
+  std::string line;
+  const auto add = [&](const Value& value) { line += " " + smallest(value); };
+  for (const auto& field : entry.fields) {
+    const auto value = field.get(s);
+    if (const auto* list = std::get_if<std::vector<Value>>(&value))
+      for (const auto& one : *list) add(one);
+    else
+      add(value);
+  }
+  return line.substr(1) + ";";
 }
 
 }  // namespace rehearsal::fields

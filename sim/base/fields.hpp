@@ -6,129 +6,14 @@
 // A description stands beside its struct and knows nothing of files. Descriptions are made once and never change.
 #pragma once
 #include <array>
-#include <functional>
 #include <initializer_list>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <set>
 #include <utility>
-#include <variant>
-#include <vector>
 
-#include "base/error.hpp"
-#include "base/units.hpp"
-#include "base/version.hpp"
+#include "base/described.hpp"
 
 namespace rehearsal::fields {
-
-// The value of a field. monostate = absent, for optional members; a choice is its name.
-struct Value : std::variant<std::monostate, bool, std::int64_t, double, Time, Bytes, Bandwidth, FlopRate, Duration,
-                            Power, CarbonIntensity, Count, Version, std::string, std::vector<Value>> {
-  using variant::variant;
-  bool absent() const { return index() == 0; }
-};
-
-// Exactly, in the smallest unit, as the reader would take it: "2000000ps", "3e+11B/s", "[7, 8]"; absent: "null".
-std::string written(const Value& value);
-// For people: "2.000 us", "300 GB/s".
-std::string shown(const Value& value);
-
-// The values that a key takes.
-struct Form {
-  enum class Kind : std::uint8_t {
-    boolean,
-    integer,
-    number,
-    time,
-    bytes,
-    bandwidth,
-    flop_rate,
-    duration,
-    power,
-    carbon,
-    count,
-    version,
-    choice,
-    name,
-    text,
-    table  // only its own loader knows; as text it is complete
-  };
-  Kind kind = Kind::text;
-  double low = 0, high = 0;            // of an integer or a number, inclusive
-  bool above = false;                  // `low` itself is not allowed; of a quantity: 0 is not
-  std::vector<std::string> names{};    // the values of a choice
-  std::vector<std::string> planned{};  // choices that are known but not built
-  std::string what{};                  // what a name names, and what a table holds
-  bool list = false;
-  bool each_once = false;  // a list that names every choice once: an order
-
-  bool some() const { return list && !each_once && kind == Kind::choice; }  // a list of choices: a set
-  bool quantity() const { return kind >= Kind::time && kind <= Kind::count; }
-  bool measurable() const { return quantity() || kind == Kind::integer || kind == Kind::number; }
-};
-
-Form boolean();
-Form whole(double low, double high);
-Form number(double low, double high);
-Form number_above(double low, double high);
-Form fraction();
-Form positive();
-Form time();  // 0 allowed, as of latencies
-Form size();
-Form bandwidth();
-Form flop_rate();
-Form flop_rate_or_none();
-Form duration(), duration_or_none();
-Form power();  // 0 allowed
-Form carbon();
-Form count();
-Form version();
-Form text();
-Form name_of(std::string what);
-Form table(std::string what);
-Form list_of(Form form);
-
-struct Field {
-  std::string key;  // below its struct, dotted where mappings nest: "links.scale_up.latency"
-  Form form;
-  std::string help;
-  std::vector<Form> others{};  // other forms, which only its own loader reads
-  bool null = false;           // null means the same as absence
-  bool required = false;
-  bool key_of_files = true;  // false: set by the program, only the digest holds it
-  bool assumed = false;      // taking its default is an assumption
-  bool acts = true;          // false: a label or advice; no digest holds it
-  std::function<Value(const void*)> get{};
-  std::function<void(void*, const Value&)> set{};
-  std::function<Value(const void*)> otherwise{};  // the default, from members before it; null: required
-  Value when_absent{};           // what absence of an optional value means; monostate: something of its own
-  std::string otherwise_said{};  // in words, if it depends on other members: "4 x hidden"
-};
-
-// A measurable value times `factor` (or one more or less, if that rounds to the same), kept within the range; nothing
-// if it cannot move that way or is not measurable.
-std::optional<Value> scaled(const Form& form, const Value& value, double factor);
-// Other values that the field may take: the other choices, the other boolean, a tenth more and less; for an absent one,
-// some value; for an order, some others, the reverse among them.
-std::vector<Value> others(const Field& field, const Value& value);
-
-// A mapping among the keys of a struct.
-struct Group {
-  std::string key;
-  std::string help{};
-  bool required = false;
-  std::string short_for{};  // `recompute: full` = `recompute: {mode: full}`
-};
-
-struct Description {
-  std::vector<Field> fields{};
-  std::vector<Group> groups{};
-
-  const Field* find(std::string_view key) const;
-  const Field& at(std::string_view key) const;  // INVARIANT that it is there
-  const Group* group(std::string_view key) const;
-};
 
 struct Required {};
 inline constexpr Required kRequired{};
@@ -178,14 +63,19 @@ using StructOf = typename Split<decltype(M)>::Struct;
 template <auto M>
 using TypeOf = typename Split<decltype(M)>::Type;
 
+// A value without what may hold none or several.
 template <class T>
 struct Plain {
   using Type = T;
 };
 template <class T>
-struct Plain<std::optional<T>> {
-  using Type = T;
-};
+struct Plain<std::optional<T>> : Plain<T> {};
+template <class T>
+struct Plain<std::vector<T>> : Plain<T> {};
+template <class T>
+struct Plain<std::set<T>> : Plain<T> {};
+template <class T, std::size_t N>
+struct Plain<std::array<T, N>> : Plain<T> {};
 
 // The value of a member, and back. What a field does beyond that does not depend on the member's type, so that there is
 // little to compile per member. `as_time`: a double is seconds. Enumerators are numbers.
@@ -200,15 +90,27 @@ Value value_of(const T& x, bool as_time) {
   else
     return x;  // a quantity
 }
-template <class T>
-Value value_of(const std::optional<T>& x, bool as_time) {
-  return x ? value_of(*x, as_time) : Value();
+template <class List>
+Value values_of(const List& list, bool as_time) {
+  std::vector<Value> values;
+  for (const auto& x : list) values.push_back(value_of<typename List::value_type>(x, as_time));
+  return values;
 }
 template <class T>
 Value value_of(const std::vector<T>& list, bool as_time) {
-  std::vector<Value> values;
-  for (const T& x : list) values.push_back(value_of(x, as_time));
-  return values;
+  return values_of(list, as_time);
+}
+template <class T>
+Value value_of(const std::set<T>& list, bool as_time) {
+  return values_of(list, as_time);
+}
+template <class T, std::size_t N>
+Value value_of(const std::array<T, N>& list, bool as_time) {
+  return values_of(list, as_time);
+}
+template <class T>
+Value value_of(const std::optional<T>& x, bool as_time) {
+  return x ? value_of(*x, as_time) : Value();
 }
 
 template <class T>
@@ -225,16 +127,32 @@ void take(T& to, const Value& value) {
   }
 }
 template <class T>
+T taken(const Value& value) {
+  T one{};
+  take(one, value);
+  return one;
+}
+template <class T>
+void take(std::vector<T>& to, const Value& value) {
+  to.clear();
+  for (const auto& x : std::get<std::vector<Value>>(value)) to.push_back(taken<T>(x));
+}
+template <class T>
+void take(std::set<T>& to, const Value& value) {
+  to.clear();
+  for (const auto& x : std::get<std::vector<Value>>(value)) to.insert(taken<T>(x));
+}
+template <class T, std::size_t N>
+void take(std::array<T, N>& to, const Value& value) {
+  auto at = to.begin();
+  for (const auto& x : std::get<std::vector<Value>>(value)) *at++ = taken<T>(x);
+}
+template <class T>
 void take(std::optional<T>& to, const Value& value) {
   if (value.absent())
     to.reset();
   else
     take(to.emplace(), value);
-}
-template <class T>
-void take(std::vector<T>& to, const Value& value) {
-  to.clear();
-  for (const auto& x : std::get<std::vector<Value>>(value)) take(to.emplace_back(), x);
 }
 
 // Reads and writes one member of a struct.
@@ -333,58 +251,48 @@ Member<M> choice(const char* key, Names<M> names, Default<M> otherwise, const ch
 
 // All of some names, in an order: an array of enumerators.
 template <auto M>
-Member<M> order(const char* key, std::initializer_list<Named<typename detail::TypeOf<M>::value_type>> names,
-                const char* help) {
-  using S = detail::StructOf<M>;
-  using E = typename detail::TypeOf<M>::value_type;
-  std::vector<std::pair<std::string, E>> known;
-  Field f{.key = key, .form = {Form::Kind::choice}, .help = help};
-  for (const auto& [name, value] : names) known.emplace_back(name, value), f.form.names.emplace_back(name);
-  f.form.list = f.form.each_once = true;
-  f.get = [known](const void* s) {
-    std::vector<Value> all;
-    for (const E e : static_cast<const S*>(s)->*M)
-      for (const auto& [name, value] : known)
-        if (value == e) all.emplace_back(name);
-    return Value(all);
-  };
-  f.set = [known](void* s, const Value& v) {
-    auto at = (static_cast<S*>(s)->*M).begin();
-    for (const auto& said : std::get<std::vector<Value>>(v))
-      for (const auto& [name, value] : known)
-        if (said == Value(name)) *at++ = value;
-  };
-  f.otherwise = [get = f.get](const void*) {
-    static const S begins{};
-    return get(&begins);
-  };
-  return Member<M>(std::move(f));
+Member<M> order(const char* key, Names<M> names, const char* help) {
+  auto member = choice<M>(key, names, kDefault, help);
+  for (auto& f : member.adds.fields) f.form.list = f.form.each_once = true;
+  return member;
 }
 
 // Some of these names, in any order: a set of enumerators.
 template <auto M>
-Member<M> some(const char* key, std::initializer_list<Named<typename detail::TypeOf<M>::value_type>> names,
-               const char* help) {
+Member<M> some(const char* key, Names<M> names, const char* help) {
+  auto member = choice<M>(key, names, kDefault, help);
+  for (auto& f : member.adds.fields) f.form.list = f.form.set = true;
+  return member;
+}
+
+// Several values, in any order, or the only one; the word means all that there are.
+template <auto M>
+Member<M> any_of(Member<M> member, const char* word) {
+  for (auto& f : member.adds.fields) f.form.list = f.form.set = f.form.or_one = true, f.word = word;
+  return member;
+}
+
+// Entries that have a description themselves: mappings, or rows. `what` shows some. `line`: an entry as its digest was
+// first taken, where that is not its line.
+template <class T>
+Form entries(const Description& of, const char* what, bool row = false) {
+  static const T blank{};
+  Form form{Form::Kind::entry};
+  form.what = what, form.list = true, form.of = &of, form.blank = &blank, form.row = row;
+  return form;
+}
+template <auto M>
+Member<M> list_of(const char* key, Form form, const char* help,
+                  std::string (*line)(const typename detail::TypeOf<M>::value_type&) = nullptr) {
   using S = detail::StructOf<M>;
-  using E = typename detail::TypeOf<M>::value_type;
-  std::vector<std::pair<std::string, E>> known;
-  Field f{.key = key, .form = {Form::Kind::choice}, .help = help};
-  for (const auto& [name, value] : names) known.emplace_back(name, value), f.form.names.emplace_back(name);
-  f.form.list = true;
-  f.get = [known](const void* s) {
-    std::vector<Value> all;
-    for (const auto& [name, value] : known)
-      if ((static_cast<const S*>(s)->*M).count(value)) all.emplace_back(name);
-    return Value(all);
+  Field f{.key = key, .form = std::move(form), .help = help};
+  f.get = [line, of = f.form.of](const void* s) {
+    std::string text;
+    for (const auto& entry : static_cast<const S*>(s)->*M) text += line ? line(entry) : line_of(*of, &entry);
+    return Value(text);
   };
-  f.set = [known](void* s, const Value& v) {
-    auto& to = static_cast<S*>(s)->*M;
-    to.clear();
-    for (const auto& said : std::get<std::vector<Value>>(v))
-      for (const auto& [name, value] : known)
-        if (said == Value(name)) to.insert(value);
-  };
-  f.otherwise = [](const void*) { return Value(std::vector<Value>()); };
+  f.append = [](void* s) -> void* { return &(static_cast<S*>(s)->*M).emplace_back(); };
+  f.otherwise = [](const void*) { return Value(); };
   return Member<M>(std::move(f));
 }
 
@@ -444,16 +352,48 @@ const void* content(const T& member) {
 }
 }  // namespace detail
 template <auto M>
-Member<M> nested(const char* prefix, const Description& inner) {
+Member<M> nested(const char* prefix, const Description& inner, Group mapping = {}) {
   using S = detail::StructOf<M>;
-  return Member<M>(
+  Member<M> member(
       detail::nested(prefix, inner, [](const void* s) { return detail::content(static_cast<const S*>(s)->*M); }));
+  if (mapping.help.empty()) return member;
+  if constexpr (requires(S s) { (s.*M).emplace(); })
+    mapping.begin = [](void* s) { (static_cast<S*>(s)->*M).emplace(); };
+  mapping.key = prefix;
+  member.adds.groups.push_back(std::move(mapping));
+  return member;
+}
+
+// A text with a grammar of its own; `parse` throws UserError.
+template <auto M, class T>
+Member<M> parsed(const char* key, T (*parse)(std::string_view), std::string (*write)(const T&), const char* help) {
+  using S = detail::StructOf<M>;
+  Field f{.key = key, .form = text(), .help = help};
+  f.get = [write](const void* s) {
+    const std::optional<T>& value = static_cast<const S*>(s)->*M;
+    return value ? Value(write(*value)) : Value();
+  };
+  f.set = [parse](void* s, const Value& v) {
+    auto& to = static_cast<S*>(s)->*M;
+    if (v.absent())
+      to.reset();
+    else
+      to = parse(std::get<std::string>(v));
+  };
+  f.otherwise = [](const void*) { return Value(); };
+  return Member<M>(std::move(f));
 }
 
 // A member that users cannot set but that affects results: the digest holds it.
 template <auto M>
 Member<M> settled(Member<M> member) {
   for (auto& f : member.adds.fields) f.key_of_files = false, f.required = false;
+  return member;
+}
+// A member that a word may stand for; without a value it is the absent one.
+template <auto M>
+Member<M> or_word(Member<M> member, const char* word, const Value& means = {}) {
+  for (auto& f : member.adds.fields) f.word = word, f.word_means = means;
   return member;
 }
 // A member whose own loader accepts other forms too.

@@ -54,26 +54,26 @@ const std::array<double, Health::kJitterLevels>& jitter_levels() {
   return levels;
 }
 
-std::string rate_left(const Fault& f) { return fmt::format("{:g} of its rate", f.rate); }
+std::string rate_left(const Fault& f) { return fmt::format("{:g} of its rate", f.rate.value_or(1)); }
 
 }  // namespace
 
 std::string describe(const Fault& f) {
-  const auto part = [&](const char* kind) {
-    return f.number >= 0 ? fmt::format("{} {}", kind, f.number)
-                         : fmt::format("{:g} % of all {}s (seed {})", f.share * 100, kind, f.seed);
+  const auto part = [&](const char* kind, const std::optional<std::int64_t>& number) {
+    return number ? fmt::format("{} {}", kind, *number)
+                  : fmt::format("{:g} % of all {}s (seed {})", f.share.value_or(0) * 100, kind, f.seed);
   };
-  switch (f.kind) {
+  switch (f.kind()) {
     case Fault::Kind::gpu:
-      return fmt::format("{}: kernels take {:g} times as long", part("GPU"), f.slowdown);
+      return fmt::format("{}: kernels take {:g} times as long", part("GPU", f.gpu), f.slowdown.value_or(1));
     case Fault::Kind::nic:
-      return fmt::format("{}: {}", part("NIC"), rate_left(f));
+      return fmt::format("{}: {}", part("NIC", f.nic), rate_left(f));
     case Fault::Kind::nvlink:
-      return fmt::format("NVLink of {}: {}", part("GPU"), rate_left(f));
+      return fmt::format("NVLink of {}: {}", part("GPU", f.nvlink), rate_left(f));
     case Fault::Kind::link:
-      return fmt::format("link {} to {}: {}", f.from, f.to, rate_left(f));
+      return fmt::format("link {} to {}: {}", f.link.front(), f.link.back(), rate_left(f));
     case Fault::Kind::jitter:
-      return fmt::format("jitter of {:g} % (seed {})", f.jitter * 100, f.seed);
+      return fmt::format("jitter of {:g} % (seed {})", *f.jitter * 100, f.seed);
   }
   return {};
 }
@@ -83,25 +83,25 @@ Health::Health(const Machine& machine, const std::vector<Fault>& faults)
   // Named parts first: a share is drawn from the others.
   for (const bool drawn : {false, true})
     for (const auto& fault : faults)
-      if ((fault.share > 0) == drawn) add(machine, fault);
+      if (fault.share.has_value() == drawn) add(machine, fault);
 }
 
 void Health::add(const Machine& machine, const Fault& fault) {
-  if (fault.kind == Fault::Kind::jitter) {
+  if (fault.jitter) {
     if (jitters()) throw UserError("'faults' gives 'jitter' twice; a step has one");
-    jitter_ = fault.jitter, seed_ = fault.seed;
+    jitter_ = *fault.jitter, seed_ = fault.seed;
     return;
   }
-  if (fault.share == 0) return put(machine, fault, fault.number);
-  const bool nics = fault.kind == Fault::Kind::nic;
+  if (!fault.share) return put(machine, fault, fault.gpu.value_or(fault.nic.value_or(fault.nvlink.value_or(0))));
+  const bool nics = fault.kind() == Fault::Kind::nic;
   const auto all = nics ? machine.nics() : machine.gpus();
   std::vector<std::int64_t> free;
   for (std::int64_t i = 0; i < all; ++i)
     if (nics ? !nics_.count(machine.nic_numbered(i)) : gpus_[static_cast<std::size_t>(i)] == 1) free.push_back(i);
-  const auto wanted = std::llround(fault.share * double(all));
+  const auto wanted = std::llround(*fault.share * double(all));
   if (wanted < 1)
     throw UserError(
-        fmt::format("'faults': a share of {:g} % of {} {}s is none", fault.share * 100, all, nics ? "NIC" : "GPU"));
+        fmt::format("'faults': a share of {:g} % of {} {}s is none", *fault.share * 100, all, nics ? "NIC" : "GPU"));
   Random random(fault.seed);
   for (std::int64_t i = 0; i < wanted && !free.empty(); ++i) {
     const auto at = free.begin() + static_cast<std::ptrdiff_t>(random.below(free.size()));
@@ -122,11 +122,11 @@ void Health::put(const Machine& machine, const Fault& fault, std::int64_t number
                                                kind, count - 1));
   };
   const auto at = static_cast<std::size_t>(number);
-  switch (fault.kind) {
+  switch (fault.kind()) {
     case Fault::Kind::gpu:
       among(machine.gpus(), "GPU");
       twice(gpus_[at] != 1);
-      gpus_[at] = fault.slowdown;
+      gpus_[at] = *fault.slowdown;
       break;
     case Fault::Kind::nvlink:
       among(machine.gpus(), "GPU");
@@ -136,22 +136,22 @@ void Health::put(const Machine& machine, const Fault& fault, std::int64_t number
                         "name a link instead",
                         number));
       twice(ports_[at] != 1);
-      ports_[at] = fault.rate, sound_ports_ = false;
+      ports_[at] = *fault.rate, sound_ports_ = false;
       break;
     case Fault::Kind::nic:
       among(machine.nics(), "NIC");
-      twice(!nics_.try_emplace(machine.nic_numbered(number), fault.rate).second);
+      twice(!nics_.try_emplace(machine.nic_numbered(number), *fault.rate).second);
       break;
     case Fault::Kind::link: {
-      const auto from = device_of(fault.from), to = device_of(fault.to);
+      const auto from = device_of(fault.link[0]), to = device_of(fault.link[1]);
       if (!from || !to)
         throw UserError(
             fmt::format("'faults': '{}' is no device of a cluster; its devices are called \"node 0 NIC 1\", "
                         "\"leaf 0.0\", \"spine 1.0\", as the lists of links in a report do",
-                        from ? fault.to : fault.from));
+                        fault.link[from ? 1 : 0]));
       if (from->kind == DeviceKind::nvswitch || to->kind == DeviceKind::nvswitch)
         throw UserError("'faults': links to an NVSwitch belong to their GPU; give {nvlink: GPU, rate: ...}");
-      twice(!cables_.try_emplace(std::minmax(*from, *to), fault.rate).second);
+      twice(!cables_.try_emplace(std::minmax(*from, *to), *fault.rate).second);
       break;
     }
     case Fault::Kind::jitter:

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,22 +13,23 @@
 
 namespace rehearsal::cluster {
 
+// As users write it: one of the first six, which say what is wrong, and how much.
 struct Fault {
-  enum class Kind : std::uint8_t {
-    gpu,     // kernels take `slowdown` times as long
-    nic,     // `rate` of its rate is left, both ways
-    nvlink,  // the same for all links of a GPU inside its domain
-    link,    // the same for a cable, named by its two ends
-    jitter   // every pass takes longer or shorter
-  };
-  Kind kind = Kind::gpu;
-  std::int64_t number = -1;  // which GPU or NIC, counted through the machine; -1: a share of all of them
-  double share = 0;          // of all GPUs or NICs, drawn at random
-  std::string from, to;      // of a link, as reports name its ends: "node 0 NIC 1", "leaf 0.1"
-  double slowdown = 1, rate = 1;
-  double jitter = 0;  // standard deviation of a pass over its time
+  enum class Kind : std::uint8_t { gpu, nic, nvlink, link, jitter };
+  std::optional<std::int64_t> gpu, nic;  // counted through the machine
+  std::optional<std::int64_t> nvlink;    // all links of a GPU inside its domain
+  std::vector<std::string> link;         // a cable by its two ends, as reports name them: "node 0 NIC 1", "leaf 0.1"
+  std::optional<double> share;           // of all GPUs (with `slowdown`) or NICs (with `rate`), drawn at random
+  std::optional<double> jitter;          // standard deviation of a pass over its time
+  std::optional<double> slowdown;        // kernels take so many times as long
+  std::optional<double> rate;            // what is left of a NIC, of links, of a cable, both ways
   std::uint64_t seed = 0;
-  friend bool operator==(const Fault&, const Fault&) = default;
+
+  Kind kind() const {
+    if (jitter) return Kind::jitter;
+    if (!link.empty()) return Kind::link;
+    return nvlink ? Kind::nvlink : gpu || (share && slowdown) ? Kind::gpu : Kind::nic;
+  }
 };
 std::string describe(const Fault& fault);  // "GPU 37: kernels take 1.2 times as long"
 

@@ -30,6 +30,71 @@ Member<M> topology(std::string key, std::string usual, std::string help) {
 
 }  // namespace
 
+namespace {
+
+constexpr const char* kFaults =
+    "{gpu: 37, slowdown: 1.2}, {nic: 12, rate: 0.5}, {nvlink: 5, rate: 0.5}, {link: [leaf 0.0, spine 0.0], rate: 0.5}, "
+    "{share: 1%, slowdown: 1.2}, {share: 1%, rate: 0.5} or {jitter: 2%, seed: 1}";
+
+// One of the first six, and with it how much.
+void one_fault(const Fault& f, Keys& keys) {
+  const char* kind = nullptr;
+  for (const char* key : {"gpu", "nic", "nvlink", "link", "share", "jitter"}) {
+    if (!keys.given(key)) continue;
+    if (kind) return keys.refuse(key, fmt::format("a fault has one of '{}' and '{}'; give two faults", kind, key));
+    kind = key;
+  }
+  if (!kind) return keys.refuse("", fmt::format("a fault is {}", kFaults));
+  if (f.kind() == Fault::Kind::link && f.link.size() != 2)
+    keys.refuse("link", "a link is named by its two ends: link: [leaf 0.0, spine 0.0]");
+  const bool slows = f.kind() == Fault::Kind::gpu, drawn = f.share || f.jitter;
+  const auto goes_with = [&](const char* key, bool takes, bool needs) {
+    if (keys.given(key) && !takes)
+      keys.refuse(key, fmt::format("'{}' does not go with '{}' of 'faults'", key, kind));
+    else if (!keys.given(key) && needs)
+      keys.refuse("", fmt::format("missing key '{}' in 'faults': it goes with '{}'", key, kind));
+  };
+  goes_with("slowdown", slows, slows);
+  goes_with("rate", !slows && !f.jitter, !slows && !f.jitter);
+  goes_with("seed", drawn, false);
+}
+
+const Description& fault_fields() {
+  using F = Fault;
+  static const Description all = describe<F>(
+      {.rules = {check(one_fault)}},
+      field<&F::gpu>("gpu", whole(0, 1e6), std::nullopt, "a GPU whose kernels are slow, counted through the machine"),
+      field<&F::nic>("nic", whole(0, 1e6), std::nullopt, "a NIC with a part of its rate, counted likewise"),
+      field<&F::nvlink>("nvlink", whole(0, 1e6), std::nullopt,
+                        "a GPU whose links inside the node have a part of theirs"),
+      field<&F::link>("link", list_of(text(), "its two ends, such as [leaf 0.0, spine 0.0]"), kDefault,
+                      "a cable with a part of its rate, by its ends as reports name them"),
+      field<&F::share>("share", share(), std::nullopt,
+                       "of all GPUs (with `slowdown`) or NICs (with `rate`), drawn at random"),
+      field<&F::jitter>("jitter", share(), std::nullopt, "standard deviation of every pass over its time"),
+      field<&F::slowdown>("slowdown", number(1, 1e6), std::nullopt, "kernels take so many times as long"),
+      field<&F::rate>("rate", fraction(), std::nullopt, "the part that is left, both ways"),
+      field<&F::seed>("seed", whole(0, 9e18), kDefault, "of what is drawn"));
+  return all;
+}
+
+const Description& written_link_fields() {
+  using L = WrittenLink;
+  static const Description all = describe<L>(
+      {}, field<&L::from>("from", text(), kRequired, "a GPU, or a device of any other name"),
+      field<&L::to>("to", text(), kRequired, "another"), field<&L::rate>("rate", bandwidth(), kRequired, "each way"),
+      field<&L::latency>("latency", time(), kRequired, ""));
+  return all;
+}
+
+}  // namespace
+
+Form fault_list() { return entries<Fault>(fault_fields(), kFaults); }
+Form written_links() {
+  return entries<WrittenLink>(written_link_fields(),
+                              "[device, device, rate, latency] such as [gpu0, gpu1, 25GB/s, 1us]", true);
+}
+
 const Description& gpu_fields() {
   static const Description all = describe<Gpu>(
       {.groups = {{.key = "peak", .help = "rates such as {bf16: 312TFLOP/s}", .required = true}}},
@@ -169,15 +234,9 @@ const Description& cluster_fields() {
       topology<&ClusterSpec::topology>("topology", "rail-optimized",
                                        "what joins the nodes; what is inside of them where one switch joins them"),
       topology<&ClusterSpec::node_topology>("node_topology", "nvswitch", "what is inside a node"),
-      settled(opaque<&ClusterSpec::written>(
-          "written_links", "links",
-          [](const std::vector<WrittenLink>& links) {
-            std::string text;
-            for (const auto& l : links)
-              text += fmt::format("{} {} {} {}; ", l.from, l.to, l.rate.value(), l.latency.count());
-            return text;
-          },
-          "")),
+      settled(list_of<&ClusterSpec::written>(
+          "written_links", written_links(), "",
+          [](const WrittenLink& link) { return line_of(written_link_fields(), &link) + " "; })),
       opaque<&ClusterSpec::groups>(
           "groups", "{nodes, gpu}",
           [](const std::vector<NodeGroup>& groups) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/fields.hpp"
 #include "cluster/cluster.hpp"
+#include "cluster/faults.hpp"
 
 namespace rehearsal::cluster {
 
@@ -16,5 +17,7 @@ const fields::Description& gpu_fields();           // of Gpu
 const fields::Description& host_fields();          // of Host
 const fields::Description& interconnect_fields();  // of Interconnect
 const fields::Description& cluster_fields();       // of ClusterSpec; the GPU is described by itself
+fields::Form fault_list();                         // of Fault
+fields::Form written_links();                      // of WrittenLink
 
 }  // namespace rehearsal::cluster

@@ -10,6 +10,14 @@ using namespace fields;
 
 namespace {
 
+const Description& point_fields() {
+  using P = Point;
+  static const Description all =
+      describe<P>({}, field<&P::size>("size", fields::size(), kRequired, "of the array"),
+                  field<&P::time>("time", {Form::Kind::time, 0, 0, true}, kRequired, "as measured"));
+  return all;
+}
+
 // A mapping for each kind that has a curve.
 Member<&SizeCurves::fitted> fitted() {
   Member<&SizeCurves::fitted> member;
@@ -29,6 +37,8 @@ Member<&SizeCurves::fitted> fitted() {
 }
 
 }  // namespace
+
+Form point_list() { return entries<Point>(point_fields(), "[size, time], such as [1MiB, 44us]", true); }
 
 const Description& fitted_fields() {
   using F = FittedCurve;

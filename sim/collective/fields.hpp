@@ -11,6 +11,7 @@ inline constexpr std::pair<const char*, CollectiveKind> kCurveKinds[] = {
     {"reduce_scatter", CollectiveKind::reduce_scatter},
     {"all_gather", CollectiveKind::all_gather}};
 
+fields::Form point_list();                        // of Point
 const fields::Description& measured_on_fields();  // of MeasuredOn
 const fields::Description& fitted_fields();       // of FittedCurve
 const fields::Description& curve_fields();        // of SizeCurves

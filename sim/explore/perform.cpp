@@ -98,7 +98,7 @@ backend::TrainingData learning(const scenario::Scenario& scenario) {
   learning.seed = scenario.simulate.seed;
   learning.micro_batch = scenario.batch.micro;
   learning.sequence = scenario.batch.sequence;
-  learning.microbatches = scenario.microbatches;
+  learning.microbatches = scenario.microbatches();
   learning.context = scenario.parallelism.context;
   learning.pieces = scenario.schedule.cut();
   for (const auto& layout : scenario.parallelism.layouts)

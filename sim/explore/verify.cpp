@@ -132,7 +132,7 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
     c.partition = {};
   serial.schedule.imported = std::make_shared<const schedule::Imported>(
       serial_with_old_weights(updates, static_cast<std::uint32_t>(scenario.parallelism.stages()),
-                              static_cast<std::uint32_t>(scenario.microbatches)));
+                              static_cast<std::uint32_t>(scenario.microbatches())));
   return serial;
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "job/job.hpp"
 
 namespace rehearsal::job {
@@ -5,12 +7,6 @@ namespace rehearsal::job {
 using namespace fields;
 
 namespace {
-
-Form automatic() {
-  Form form{Form::Kind::choice};
-  form.names = {"auto"};
-  return form;
-}
 
 const Description& supply_fields() {
   using P = Supply;
@@ -21,10 +17,22 @@ const Description& supply_fields() {
   return all;
 }
 
+void says_how_often(const Failures& f, Keys& keys) {
+  const bool groups = f.group_nodes > 0 && f.group_per_1000_days > 0;
+  if (f.per_1000_node_days <= 0 && !groups && f.slow_per_1000_node_days <= 0)
+    keys.refuse("", "'failures' says of nothing how often it fails; give 'per_1000_node_days' (Llama 3: 3.8)");
+  if ((f.group_nodes > 0) != (f.group_per_1000_days > 0))
+    keys.refuse("", "'group' needs both: 'nodes' that fail together, and 'per_1000_days'");
+  if (keys.given("slow") && f.slow_per_1000_node_days <= 0)
+    keys.refuse("slow", "'slow' needs how often a node becomes slow: 'per_1000_node_days'");
+}
+
 const Description& failure_fields() {
   using F = Failures;
   static const Description all = describe<F>(
-      {},
+      {.groups = {{.key = "group", .help = "nodes that fail together"},
+                  {.key = "slow", .help = "nodes that become slow"}},
+       .rules = {check(says_how_often)}},
       field<&F::per_1000_node_days>("per_1000_node_days", number(0, 1e6), kDefault,
                                     "failures that stop the job (Llama 3: 3.8; Meta's RSC-1 6.5, RSC-2 2.3; BLOOM "
                                     "about 3; OPT about 16)"),
@@ -48,12 +56,12 @@ const Description& checkpoint_fields() {
   using C = Checkpoint;
   static const Description all = describe<C>(
       {},
-      or_also(field<&C::interval>("interval", duration(), {[](const C&) { return std::optional<Duration>(); }, "auto"},
+      or_word(field<&C::interval>("interval", duration(), {[](const C&) { return std::optional<Duration>(); }, "auto"},
                                   "of training between two; auto: the best"),
-              {automatic()}),
-      or_also(field<&C::bytes>("bytes", size(), {[](const C&) { return std::optional<Bytes>(); }, "auto"},
+              "auto"),
+      or_word(field<&C::bytes>("bytes", size(), {[](const C&) { return std::optional<Bytes>(); }, "auto"},
                                "of one; auto: parameters and optimizer states"),
-              {automatic()}),
+              "auto"),
       field<&C::rate>("rate", bandwidth(), kDefault, "of the storage, from all ranks together"),
       field<&C::async>("async", boolean(), kDefault, "ranks copy to their hosts, which write while training goes on"),
       field<&C::stall>("stall", duration_or_none(), std::nullopt,
@@ -61,26 +69,47 @@ const Description& checkpoint_fields() {
   return all;
 }
 
+void consistent(const Job& job, Keys& keys) {
+  const int amounts = job.tokens.has_value() + job.steps.has_value() + job.samples.has_value();
+  if (amounts != 1)
+    keys.refuse("", fmt::format("'job' needs one of 'tokens', 'steps' and 'samples' (tokens: 2T); found {}",
+                                amounts ? "more" : "none"));
+  for (const char* key : {"gpu_hour", "budget"})
+    if (keys.given(key) && job.currency.empty())
+      keys.refuse(key, fmt::format("'{}' has no unit; say in which 'currency' (currency: USD)", key));
+  if (job.budget && !job.gpu_hour)
+    keys.refuse("budget", "'budget' needs a price: give 'gpu_hour', what a GPU costs for an hour");
+  if (!job.currency.empty() && !job.gpu_hour)
+    keys.refuse("currency", "'currency' has nothing to price; give 'gpu_hour', what a GPU costs for an hour");
+  for (const char* key : {"checkpoint", "spares", "seed"})
+    if (!job.failures && keys.given(key))
+      keys.refuse(
+          key,
+          fmt::format("'{}' acts where something fails; give 'failures', such as {{per_1000_node_days: 3.8}}", key));
+  const auto& f = job.failures;
+  if (f && !job.spares && keys.given("failures.repair"))
+    keys.refuse("failures.repair", "'repair' acts where spares run out; say how many 'spares' there are");
+  if (f && !job.spares && f->shrink)
+    keys.refuse("failures", "'without_spare' acts where spares run out; say how many 'spares' there are");
+}
+
 }  // namespace
 
 const Description& job_fields() {
   using J = Job;
   static const Description all = describe<J>(
-      {.groups = {{.key = "power", .help = "for energy and carbon"},
-                  {.key = "failures", .help = "what stops the run; absent: nothing does"},
-                  {.key = "failures.group", .help = "nodes that fail together"},
-                  {.key = "failures.slow", .help = "nodes that become slow"},
-                  {.key = "checkpoint", .help = "what is kept of a run for when it is stopped"}}},
-      field<&J::tokens>("tokens", count(), std::nullopt, "to train on, such as 2T"),
+      {.rules = {check(consistent)}}, field<&J::tokens>("tokens", count(), std::nullopt, "to train on, such as 2T"),
       field<&J::steps>("steps", count(), std::nullopt, "instead of `tokens`"),
       field<&J::samples>("samples", count(), std::nullopt, "sequences, instead of `tokens`"),
       field<&J::deadline>("deadline", duration(), std::nullopt, "to be done within, such as 30d"),
       field<&J::budget>("budget", count(), std::nullopt, "not to be exceeded, in `currency`"),
       field<&J::gpu_hour>("gpu_hour", positive(), std::nullopt, "price of a GPU for an hour, in `currency`"),
       field<&J::currency>("currency", text(), kDefault, "of prices, such as USD"),
-      nested<&J::power>("power", supply_fields()),
+      nested<&J::power>("power", supply_fields(), {.help = "for energy and carbon"}),
       field<&J::carbon>("carbon", carbon(), std::nullopt, "of the electricity, such as 0.4kg/kWh"),
-      nested<&J::failures>("failures", failure_fields()), nested<&J::checkpoint>("checkpoint", checkpoint_fields()),
+      nested<&J::failures>("failures", failure_fields(), {.help = "what stops the run; absent: nothing does"}),
+      nested<&J::checkpoint>("checkpoint", checkpoint_fields(),
+                             {.help = "what is kept of a run for when it is stopped"}),
       field<&J::spares>("spares", whole(0, 1e6), std::nullopt, "nodes beside the job's (as many as are needed)"),
       field<&J::seed>("seed", whole(0, 9e15), kDefault, "of the simulated failures"));
   return all;

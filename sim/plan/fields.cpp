@@ -8,6 +8,45 @@ using namespace fields;
 
 constexpr double kMostDegree = 1e6, kMostCount = 1e9;
 constexpr double kMostStages = 65'535;  // schedule::kMaxStages
+constexpr const char* kOfAll = "is of all stages; give it under 'parallelism' of the file";
+
+namespace {
+
+const Description& layout_fields() {
+  using L = StageLayout;
+  constexpr const char* kUsual = "that of `parallelism`";
+  static const Description all = describe<L>(
+      {.misplaced = {{"parallelism.pipeline", kOfAll},
+                     {"parallelism.chunks", kOfAll},
+                     {"parallelism.zero", kOfAll},
+                     {"parallelism.expert", kOfAll},
+                     {"parallelism.expert_tensor", kOfAll}}},
+      field<&L::tensor>("parallelism.tensor", whole(1, kMostDegree), {[](const L& l) { return l.tensor; }, kUsual}, ""),
+      field<&L::sequence>("parallelism.sequence", boolean(), {[](const L& l) { return l.sequence; }, kUsual}, ""),
+      field<&L::context>("parallelism.context", whole(1, kMostDegree), {[](const L& l) { return l.context; }, kUsual},
+                         ""),
+      field<&L::data>("parallelism.data", whole(1, kMostDegree), {[](const L& l) { return l.data; }, kUsual}, ""),
+      parsed<&L::sharding>("sharding", reshard::parse_spec, reshard::to_text,
+                           "what of the activation at its borders each GPU sends and is sent, such as S0RS1 of "
+                           "(sequences, tokens, hidden) over (data x context, tensor)"),
+      field<&L::gpus>("gpus", list_of(whole(0, kMostDegree), "the GPUs of the stage, such as [0, 1, 2, 3]"), kDefault,
+                      "that the stage stands on (those behind the stage before)"));
+  return all;
+}
+
+// Of all-reduce, nothing else is said.
+void of_servers(const DataParallel& data, Keys& keys) {
+  for (const char* key : {"servers", "placement", "update", "delay"})
+    if (!data.served() && keys.given(key))
+      keys.refuse(key, fmt::format("'{}' is of 'kind: parameter-server', and 'kind' is all-reduce", key));
+}
+
+}  // namespace
+
+Form stage_list() {
+  return entries<StageLayout>(
+      layout_fields(), "a mapping for each stage, such as {parallelism: {tensor: 2, data: 2}, gpus: [0, 1, 2, 3]}");
+}
 
 const Description& parallelism_fields() {
   using P = Parallelism;
@@ -33,27 +72,13 @@ const Description& parallelism_fields() {
       field<&P::expert_tensor>("expert_tensor", whole(1, kMostDegree), kDefault, "GPUs that share each expert"),
       field<&P::zero>("zero", whole(0, 3), kDefault,
                       "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"),
-      settled(opaque<&P::layouts>(
-          "stages", "a list",
-          [](const std::vector<StageLayout>& layouts) {
-            std::string text;
-            for (const auto& l : layouts) {
-              text += fmt::format("{} {} {} {} {}", l.tensor, l.sequence, l.context, l.data,
-                                  l.sharding ? reshard::to_text(*l.sharding) : "");
-              for (const auto gpu : l.gpus) text += fmt::format(" {}", gpu);
-              text += ";";
-            }
-            return text;
-          },
-          "")));
+      settled(list_of<&P::layouts>("stages", stage_list(), "")));
   return all;
 }
 
 const Description& resharding_fields() {
   using R = Resharding;
   using reshard::Strategy;
-  Form automatic{Form::Kind::choice};
-  automatic.names = {"auto"};
   static const Description all = describe<R>(
       {}, settled(field<&R::asked>("asked", boolean(), kDefault, "")),
       choice<&R::strategy>(
@@ -71,10 +96,11 @@ const Description& resharding_fields() {
           "a "
           "host, which gather them; alpa-allgather: the narrower rule of the original; signal: what crosses arrives at "
           "once, the bound that no way of sending exceeds"),
-      field<&R::planner>("planner", text(), kDefault, "who sends what, and when: a planner of `rehearse reshard`"),
-      or_also(field<&R::chunks>("chunks", whole(1, kMostCount), {[](const R&) -> std::int64_t { return 0; }, "auto"},
+      field<&R::planner>("planner", name_of("planner"), kDefault,
+                         "who sends what, and when: a planner of `rehearse reshard`"),
+      or_word(field<&R::chunks>("chunks", whole(1, kMostCount), {[](const R&) -> std::int64_t { return 0; }, "auto"},
                                 "of a broadcast; auto: as many as make it shortest"),
-              {automatic}));
+              "auto", std::int64_t{0}));
   return all;
 }
 
@@ -108,10 +134,8 @@ const Description& partition_fields() {
 
 const Description& data_parallel_fields() {
   using D = DataParallel;
-  Form unbounded{Form::Kind::choice};
-  unbounded.names = {"unbounded"};
   static const Description all = describe<D>(
-      {},
+      {.rules = {check(of_servers)}},
       choice<&D::kind>("kind", {{"all-reduce", D::Kind::all_reduce}, {"parameter-server", D::Kind::parameter_server}},
                        kDefault, "who adds up the gradients of replicas: they among themselves, or servers"),
       field<&D::servers>("servers", whole(1, kMostDegree), kDefault, "the parameters are cut over so many, by bytes"),
@@ -122,10 +146,10 @@ const Description& data_parallel_fields() {
       choice<&D::update>("update", {{"server", D::Update::server}, {"worker", D::Update::worker}}, kDefault,
                          "who holds the optimizer's states and updates: servers, which send parameters back; or every "
                          "worker, from the sum"),
-      or_also(field<&D::delay>("delay", whole(0, 100), kDefault,
+      or_word(field<&D::delay>("delay", whole(0, 100), kDefault,
                                "iterations that a worker may be ahead of the slowest gradient that has arrived; 0 = "
                                "synchronous"),
-              {unbounded}),
+              "unbounded", D::kUnbounded),
       aside<&D::performed>("simulate.iterations, where they are one graph"));
   return all;
 }

@@ -5,6 +5,7 @@
 
 namespace rehearsal::plan {
 
+fields::Form stage_list();                          // of StageLayout
 const fields::Description& parallelism_fields();    // of Parallelism
 const fields::Description& resharding_fields();     // of Resharding
 const fields::Description& batch_fields();          // of Batch

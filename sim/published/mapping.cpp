@@ -76,7 +76,7 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   rule.not_timed = map.text("not_timed", ""), rule.peak_rank = map.text("peak_rank", "");
   if (const auto* rank = map.find("peak_rank"); rank && rule.peak_rank != "first" && rule.peak_rank != "last")
     problems.error(rank->where(), "'peak_rank' is first or last, found " + scenario::in_quotes(rule.peak_rank));
-  rule.head_dim = map.optional_integer("head_dim", {1, 1024});
+  if (map.given("head_dim")) rule.head_dim = map.integer("head_dim", {1, 1024});
   map.text("source", "");
   for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
     if (const auto* set = map.find(name))

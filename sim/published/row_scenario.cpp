@@ -25,82 +25,33 @@ std::string why_not_judged(const Run& r) {
   return {};
 }
 
-// A scenario as dotted keys, in the order of their first appearance.
-class Settings {
- public:
-  void put(const std::string& key, std::string value) {
-    const auto found = std::find_if(all_.begin(), all_.end(), [&](const auto& each) { return each.first == key; });
-    if (found == all_.end())
-      all_.emplace_back(key, std::move(value));
-    else
-      found->second = std::move(value);
-  }
+// KEY=VALUE, where a later one wins.
+struct Settings {
+  std::vector<std::string> all;
+
+  void put(const std::string& key, const std::string& value) { all.push_back(key + "=" + value); }
   void put(const std::string& key, std::int64_t value) { put(key, std::to_string(value)); }
-  void drop(const std::string& key) {
-    std::erase_if(all_, [&](const auto& each) { return each.first == key; });
-  }
-  bool has(const std::string& key) const {
-    return std::any_of(all_.begin(), all_.end(), [&](const auto& each) { return each.first == key; });
-  }
-
-  // One line per section.
-  std::string yaml() const {
-    std::string text;
-    for (const auto& section : names("")) {
-      const bool name_alone = names(section + ".") == std::vector<std::string>{"use"};
-      const auto& what = has(section) ? value(section) : name_alone ? value(section + ".use") : flow(section + ".");
-      text += section + ": " + what + "\n";
-    }
-    return text;
-  }
-
- private:
-  const std::string& value(const std::string& key) const {
-    return std::find_if(all_.begin(), all_.end(), [&](const auto& each) { return each.first == key; })->second;
-  }
-  std::vector<std::string> names(const std::string& prefix) const {
-    std::vector<std::string> all;
-    for (const auto& [key, text] : all_) {
-      if (!key.starts_with(prefix)) continue;
-      const auto rest = key.substr(prefix.size());
-      const auto name = rest.substr(0, rest.find('.'));
-      if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
-    }
-    return all;
-  }
-  std::string flow(const std::string& prefix) const {
-    std::string text;
-    for (const auto& name : names(prefix)) {
-      const auto key = prefix + name;
-      text += (text.empty() ? "" : ", ") + name + ": " + (has(key) ? value(key) : flow(key + "."));
-    }
-    return "{" + text + "}";
-  }
-
-  std::vector<std::pair<std::string, std::string>> all_;
 };
 
+// Latent attention has keys for all heads; the dense layers before the experts are as wide as the table says.
 void put_model(Settings& s, const Run& r, const Mapped& mapped) {
   const auto h = *r.hidden;
+  const auto set = [&](const char* key) {
+    const auto same = [&](const auto& each) { return scenario::path_of_today(each.first) == key; };
+    return std::any_of(mapped.set.begin(), mapped.set.end(), same) || r.knobs.find(key) != std::string::npos;
+  };
   const bool moe = r.experts.value_or(0) > 1;
   const auto heads = r.heads.value_or(h / mapped.head_dim);
   s.put("model.family", moe ? "moe" : "gpt");
   s.put("model.layers", *r.layers), s.put("model.hidden", h);
-  s.put("model.heads", heads), s.put("model.kv_heads", r.kv_heads.value_or(heads));
+  s.put("model.heads", heads);
+  if (!set("model.mla")) s.put("model.kv_heads", r.kv_heads.value_or(heads));
   if (moe) {
     s.put("model.experts", *r.experts), s.put("model.experts_per_token", *r.experts_per_token);
     s.put("model.expert_ffn", r.expert_ffn.value_or(r.ffn.value_or(4 * h)));
-  } else {
-    s.put("model.ffn", r.ffn.value_or(4 * h));
   }
+  if (!moe || set("model.dense_layers")) s.put("model.ffn", r.ffn.value_or(4 * h));
   s.put("model.vocabulary", r.vocabulary.value_or(51200)), s.put("model.sequence", *r.sequence);
-}
-
-// Latent attention has keys for all heads; the dense layers before the experts are as wide as the table says.
-void settle_model(Settings& s, const Run& r) {
-  const auto set = [&](const char* key) { return s.has(key) || r.knobs.find(key) != std::string::npos; };
-  if (set("model.mla")) s.drop("model.kv_heads");
-  if (set("model.dense_layers")) s.put("model.ffn", r.ffn.value_or(4 * *r.hidden));
 }
 
 void put_cluster(Settings& s, const Run& r, const Mapped& mapped) {
@@ -169,12 +120,11 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   if (detail != FrameworkDetail::none && !mapped.framework.empty()) s.put("framework.use", mapped.framework);
   for (const auto& [key, value] : mapped.set)
     if (const auto today = scenario::path_of_today(key); wanted(today, detail)) s.put(today, value);
-  settle_model(s, r);
   // Zero Bubble gives the first and the last stage one layer fewer; so does the uniform partition if the layers do not
   // divide evenly, as in all of its runs.
   RowScenario scenario{fmt::format("# {} ({}:{}), {}, {}\n", r.id, r.file, r.line, r.model.empty() ? "a GPT" : r.model,
                                    r.framework.empty() ? "a framework that is not named" : r.framework) +
-                           s.yaml(),
+                           scenario::text_of(s.all, r.file),
                        "",
                        {},
                        mapped.not_timed,

@@ -23,7 +23,7 @@ Figures figures(const answer::Result& prediction) {
   f[Figure::gpus] = double(s.gpus);
   // Variants may differ in batch and in their share of skipped steps.
   f[Figure::item_time] = to_seconds(s.useful ? s.useful->step : s.iteration) /
-                         double(s.abstract ? scenario.microbatches : scenario.batch.global);
+                         double(s.abstract ? scenario.microbatches() : scenario.batch.global);
   if (s.tokens_per_s && s.gpus > 0) f[Figure::gpu_token_rate] = *s.tokens_per_s / double(s.gpus);
   if (s.job) {
     const auto& job = s.job->expected;

@@ -16,9 +16,12 @@ std::string in_quotes(std::string_view text);
 class Diagnostics {
  public:
   void error(Location where, std::string_view message) { errors_.push_back({std::move(where), printable(message)}); }
+  // Of values that could be read: a rule between them is broken.
+  void refuse(Location where, std::string_view why) { error(std::move(where), why), ++refused_; }
   void warn(Location where, std::string_view message) { warnings_.push_back({std::move(where), printable(message)}); }
 
   std::size_t count() const { return errors_.size(); }
+  std::size_t unread() const { return count() - refused_; }
   // A hundred errors are not read: beyond this many, only their number is reported.
   bool crowded() const { return errors_.size() >= 50; }
 
@@ -31,6 +34,7 @@ class Diagnostics {
 
  private:
   std::vector<Diagnostic> errors_, warnings_;
+  std::size_t refused_ = 0;
 };
 
 }  // namespace rehearsal::scenario

@@ -1,12 +1,11 @@
 #include "scenario/fields.hpp"
 
-#include <fmt/format.h>
-
 #include "cluster/fields.hpp"
 #include "collective/fields.hpp"
 #include "models/fields.hpp"
 #include "plan/fields.hpp"
 #include "scenario/load.hpp"
+#include "scenario/plan_file.hpp"
 
 namespace rehearsal::scenario {
 
@@ -74,6 +73,13 @@ const Description& simulate_fields() {
 
 const Description& cost_fields() {
   using C = AbstractCosts;
+  using E = schedule::Edge;
+  static const Description edge =
+      describe<E>({}, field<&E::from>("from", whole(0, 65'535), kRequired, "a stage"),
+                  field<&E::to>("to", whole(0, 65'535), kRequired, "a later one"),
+                  field<&E::transfer>("time", time(), {[](const E& e) { return e.transfer; }, "`transfer`"},
+                                      "from one to the other"),
+                  aside<&E::held>("of lowered graphs"), aside<&E::wire>("of lowered graphs"));
   static const auto times = [](auto member) { return or_also(std::move(member), {list_of(time())}); };
   static const auto sizes = [](auto member) {
     return or_also(std::move(member), {size(), list_of(number(0, 1e18)), list_of(size())});
@@ -85,18 +91,60 @@ const Description& cost_fields() {
       times(field<&C::backward>("costs.backward", time(), kRequired, "an input gradient of one stage")),
       times(field<&C::weight>("costs.weight", time(), kRequired, "a weight gradient of one stage")),
       field<&C::transfer>("costs.transfer", time(), kDefault, "from one stage to the next"),
-      opaque<&C::edges>(
-          "costs.edges", "a list of [from, to] or [from, to, time]",
-          [](const std::vector<schedule::Edge>& edges) {
-            std::string text;
-            for (const auto& e : edges) text += fmt::format("{} {} {};", e.from, e.to, e.transfer.count());
-            return text;
-          },
+      list_of<&C::edges>(
+          "costs.edges",
+          entries<schedule::Edge>(edge, "[from, to] or [from, to, time], such as [[0, 1], [1, 2], [0, 2, 3ms]]", true),
           "which stage feeds which, where they are no chain; without a time it is `transfer`"),
       sizes(field<&C::activation>("memory.activation", number(0, 1e18), kRequired,
                                   "what a forward takes until its input gradient (M_B)")),
       sizes(field<&C::weight_hold>("memory.weight_hold", number(0, 1e18), kDefault,
                                    "the part that stays until the weight gradient (M_W)")));
+  return all;
+}
+
+namespace {
+
+// What `rehearse plan` chooses from: auto, one value or several.
+template <auto M>
+Member<M> dimension(const char* key, Form one, const char* help) {
+  return any_of(field<M>(key, std::move(one), {[](const PlanSpace&) { return detail::TypeOf<M>(); }, "auto"}, help),
+                "auto");
+}
+
+}  // namespace
+
+const Description& plan_fields() {
+  using P = PlanSpace;
+  using models::Recompute;
+  constexpr const char* kDegrees = "values of `parallelism`; auto: all that divide";
+  const auto degree = whole(1, 1e6);
+  static const Description all = describe<P>(
+      {}, dimension<&P::tensor>("tensor", degree, kDegrees), dimension<&P::context>("context", degree, kDegrees),
+      dimension<&P::pipeline>("pipeline", degree, kDegrees), dimension<&P::data>("data", degree, kDegrees),
+      dimension<&P::expert>("expert", degree, kDegrees),
+      dimension<&P::chunks>("chunks", degree, "stages per rank; auto: all that deal the layers evenly"),
+      dimension<&P::micro>("micro", degree, "of `batch`; auto: all that divide the sequences of a replica"),
+      dimension<&P::zero>("zero", whole(0, 3), "of `parallelism`; auto: all that the framework supports"),
+      dimension<&P::sequence>("sequence", boolean(), "of `parallelism`; auto: both, where the framework supports it"),
+      any_of(
+          choice<&P::recompute>(
+              "recompute", {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
+              {[](const P&) { return decltype(P::recompute)(); }, "auto"},
+              "of `training`; auto: all that the framework supports"),
+          "auto"),
+      dimension<&P::schedules>("schedules", name_of("schedule"),
+                               "auto: all that the framework supports, that are a rule, flush and cut no sequences"),
+      aside<&P::offload>("mappings, kept as their text"), aside<&P::framework>("likewise"),
+      dimension<&P::gpus>("gpus", degree, "sizes of the cluster; auto: what `cluster` says"),
+      dimension<&P::nodes>("nodes", degree, "likewise, in nodes"),
+      choice<&P::objective>(
+          "objective", {{"time", P::Objective::time}, {"gpus", P::Objective::gpus}, {"cost", P::Objective::cost}},
+          kDefault, "the shortest iteration, the fewest GPUs that suffice, or the cheapest training (`job`)"),
+      field<&P::deadline>("deadline", duration(), {[](const P&) { return decltype(P::deadline)(); }, "that of `job`"},
+                          "of the training that `job` describes, such as 30d"),
+      field<&P::budget>("budget", count(), {[](const P&) { return decltype(P::budget)(); }, "that of `job`"},
+                        "for it, in the currency of `job`"),
+      field<&P::margin>("margin", share_or_none(), kDefault, "of the memory of a GPU, left free, such as 5%"));
   return all;
 }
 
@@ -148,8 +196,19 @@ const Description& concrete_fields() {
           "cluster.profile", "a profile", [](const auto& profile) { return profile ? profile->digest : std::string(); },
           "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`"),
       nested<&C::partition>("partition", plan::partition_fields()),
-      nested<&C::experts>("experts", models::expert_fields()));
+      nested<&C::experts>("experts", models::expert_fields(),
+                          {.help = "of models that have some: how tokens are routed, and where experts stand"}));
   return all;
+}
+
+// Digests hold the micro-batches too: they did before these followed from the others.
+Member<&Scenario::batch> batch() {
+  using S = Scenario;
+  auto member = nested<&S::batch>("batch", plan::batch_fields(), {.help = "sequences per step", .required = true});
+  Field many{.key = "batch.microbatches", .form = whole(1, kMost), .help = "", .key_of_files = false};
+  many.get = [](const void* s) { return Value(static_cast<const S*>(s)->microbatches()); };
+  member.adds.fields.push_back(std::move(many));
+  return member;
 }
 
 }  // namespace
@@ -159,9 +218,14 @@ const Description& scenario_fields() {
   static const Description all = describe<S>(
       {}, label(field<&S::name>("name", text(), kDefault, "a title for reports"), "a title"),
       aside<&S::file>("where it was read"), aside<&S::places>("where it was read"),
-      aside<&S::digest>("follows from the others"), nested<&S::parallelism>("parallelism", plan::parallelism_fields()),
-      nested<&S::resharding>("resharding", plan::resharding_fields()),
-      nested<&S::data_parallel>("data_parallel", plan::data_parallel_fields()),
+      aside<&S::digest>("follows from the others"),
+      nested<&S::parallelism>("parallelism", plan::parallelism_fields(),
+                              {.help = "how the job is cut; GPUs = tensor x context x pipeline x data"}),
+      nested<&S::resharding>("resharding", plan::resharding_fields(),
+                             {.help = "between stages that are cut otherwise"}),
+      nested<&S::data_parallel>(
+          "data_parallel", plan::data_parallel_fields(),
+          {.help = "how replicas come to the same parameters: a kind or a mapping", .short_for = "kind"}),
       order<&S::placement>("placement",
                            {{"tensor", Axis::tensor},
                             {"context", Axis::context},
@@ -169,21 +233,16 @@ const Description& scenario_fields() {
                             {"data", Axis::data},
                             {"pipeline", Axis::pipeline}},
                            "order of the axes from the innermost, whose ranks are neighbouring GPUs"),
-      opaque<&S::faults>(
-          "faults",
-          "{gpu, slowdown}, {nic, rate}, {nvlink, rate}, {link, rate}, {share, slowdown or rate, seed}, {jitter, seed}",
-          [](const auto& faults) {
-            std::string text;
-            for (const auto& fault : faults) text += cluster::describe(fault) + ";";
-            return text;
-          },
-          "what is wrong with the machine: slow GPUs, NICs and links at a part of their rate, jitter"),
-      aside<&S::on>("where, not what"), nested<&S::batch>("batch", plan::batch_fields()),
-      settled(field<&S::microbatches>("batch.microbatches", whole(1, kMost), kDefault, "")),
-      nested<&S::schedule>("schedule", schedule_fields()),
+      list_of<&S::faults>("faults", cluster::fault_list(),
+                          "what is wrong with the machine: slow GPUs, NICs and links at a part of their rate, jitter",
+                          [](const cluster::Fault& fault) { return cluster::describe(fault) + ";"; }),
+      aside<&S::on>("where, not what"), batch(), nested<&S::schedule>("schedule", schedule_fields()),
       nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
-      nested<&S::simulate>("simulate", simulate_fields()), nested<&S::concrete>("", concrete_fields()),
-      nested<&S::abstract>("", cost_fields()), nested<&S::job>("job", job::job_fields()),
+      nested<&S::simulate>("simulate", simulate_fields(), {.help = "how finely to simulate"}),
+      nested<&S::concrete>("", concrete_fields()), nested<&S::abstract>("", cost_fields()),
+      nested<&S::job>(
+          "job", job::job_fields(),
+          {.help = "the training that the step is one of: how long it lasts, what it costs, what stops it"}),
       aside<&S::error_band>("follows from the others"), aside<&S::given>("the values count"),
       aside<&S::framework_named>("the profile counts"), aside<&S::other_framework>("follows from the others"),
       aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));

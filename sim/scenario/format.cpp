@@ -7,8 +7,10 @@
 #include "cluster/registry.hpp"
 #include "models/fields.hpp"
 #include "plan/fields.hpp"
+#include "reshard/registry.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
+#include "scenario/plan_file.hpp"
 #include "scenario/support.hpp"
 
 namespace rehearsal::scenario {
@@ -17,21 +19,39 @@ namespace {
 using fields::Description;
 using fields::Form;
 
-void add(Key& to, const Description& description, const void* blank, bool cited = false) {
+Form word(std::string one) {
+  Form form{Form::Kind::choice};
+  form.names = {std::move(one)};
+  return form;
+}
+
+void add(Key& to, const Description& description, const void* blank, bool cited = false, std::string_view below = "") {
   for (const auto& group : description.groups) {
+    if (!group.key.starts_with(below)) continue;
     Key& key = to.at(group.key);
     key.mapping = true, key.help = group.help, key.required = group.required;
     if (!group.short_for.empty()) key.forms.push_back(description.at(group.key + "." + group.short_for).form);
   }
   for (const auto& field : description.fields) {
-    if (!field.key_of_files) continue;
+    if (!field.key_of_files || !field.key.starts_with(below)) continue;
     Key& key = to.at(field.key);
+    if (field.form.or_one) key.forms.push_back(field.form), key.forms.back().list = false;
     key.forms.push_back(field.form);
+    if (!field.word.empty()) key.forms.push_back(word(field.word));
     std::copy(field.others.begin(), field.others.end(), std::back_inserter(key.forms));
     key.help = field.help, key.required = field.required, key.null = field.null, key.cited = cited;
     key.said = field.otherwise_said;
     if (key.said.empty() && field.otherwise) key.usual = field.otherwise(blank);
   }
+}
+// A part of a scenario that is described where it is.
+void section(Key& root, const char* key) {
+  static const Scenario blank = [] {
+    Scenario all;
+    all.concrete.emplace(), all.job.emplace().failures.emplace();
+    return all;
+  }();
+  add(root, scenario_fields(), &blank, false, key);
 }
 template <class S>
 void add(Key& to, const Description& description, bool cited = false) {
@@ -60,45 +80,6 @@ void constants_of_kind(Key& links) {
     if (key.required && key.name != "kind") key.required = false, key.said = "of its `kind`";
 }
 
-// The choices open to `rehearse plan`; all keys are optional.
-void add_plan_keys(Key& plan) {
-  plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` takes no notice of it";
-  Form automatic{Form::Kind::choice};
-  automatic.names = {"auto"};
-  const auto dimension = [&](const char* key, const Form& one, const char* help) {
-    extra(plan, key, {automatic, one, fields::list_of(one)}, help).said = "auto";
-  };
-  Form boolean{Form::Kind::boolean}, recompute{Form::Kind::choice};
-  recompute.names = {"none", "selective", "full"};
-  const auto degree = fields::whole(1, 1e6);
-  for (const char* key : {"tensor", "context", "pipeline", "data", "expert"})
-    dimension(key, degree, "values of `parallelism`; auto: all that divide");
-  dimension("chunks", degree, "stages per rank; auto: all that deal the layers evenly");
-  dimension("micro", degree, "of `batch`; auto: all that divide the sequences of a replica");
-  dimension("zero", fields::whole(0, 3), "of `parallelism`; auto: all that the framework supports");
-  dimension("sequence", boolean, "of `parallelism`; auto: both, where the framework supports it");
-  dimension("recompute", recompute, "of `training`; auto: all that the framework supports");
-  dimension("schedules", fields::name_of("schedule"),
-            "auto: all that the framework supports, that are a rule, flush and cut no sequences");
-  extra(plan, "offload", {fields::list_of(fields::table("{optimizer, gradients, ...} as in training.offload"))},
-        "mappings of `training.offload`")
-      .said = "what `training` says";
-  dimension("framework", fields::name_of("framework profile"),
-            "profiles, or mappings as the key `framework` has them; auto: as that says");
-  dimension("gpus", degree, "sizes of the cluster");
-  dimension("nodes", degree, "likewise, in nodes");
-  plan.at("gpus").said = plan.at("nodes").said = "what `cluster` says";
-  Form objective{Form::Kind::choice};
-  objective.names = {"time", "gpus", "cost"};
-  extra(plan, "objective", {objective},
-        "the shortest iteration, the fewest GPUs that suffice, or the cheapest training (`job`)")
-      .said = "time";
-  extra(plan, "deadline", {fields::duration()}, "of the training that `job` describes, such as 30d").said =
-      "that of `job`";
-  extra(plan, "budget", {fields::count()}, "for it, in the currency of `job`").said = "that of `job`";
-  extra(plan, "margin", {fields::text()}, "of the memory of a GPU, left free: 5%").said = "0%";
-}
-
 Key made() {
   Key root;
   root.mapping = true;
@@ -121,10 +102,9 @@ Key made() {
   };
   links("links.scale_up", "what the links are", "NVLink, or PCIe with `pcie-host`, with cautious constants");
   links("collectives.measured_on", "what the links were", "those of the cluster");
-  Form link_kind{Form::Kind::choice};
-  link_kind.names = {"nvlink", "xgmi", "pcie"};
-  extra(cluster.at("links.scale_up"), "kind", {link_kind},
-        "in the place of `interconnect`: links of that kind with cautious constants");
+  for (const char* where : {"links.scale_up", "collectives.measured_on"})
+    extra(cluster.at(where), "kind", {cluster::interconnect_fields().at("kind").form},
+          "in the place of `interconnect`: links of that kind with cautious constants");
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
         "nodes with GPUs of another kind, in the order of the nodes");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
@@ -142,36 +122,30 @@ Key made() {
     extra(one, "assumed", {fields::boolean()}, "").usual = false;
   }
 
-  root.at("parallelism").help = "how the job is cut; GPUs = tensor x context x pipeline x data";
-  add<plan::Parallelism>(root.at("parallelism"), plan::parallelism_fields());
+  section(root, "parallelism");
   extra(
-      root, "stages",
-      {fields::list_of(fields::table("{parallelism: {tensor, sequence, context, data}, gpus, sharding}"))},
+      root, "stages", {plan::stage_list()},
       "one for each stage, where they are not all cut alike: degrees in the place of those of `parallelism`, the GPUs "
       "that it stands on, and what of the activation at its borders each of them sends and is sent, such as S0RS1 of "
       "(sequences, tokens, hidden) over (data x context, tensor)");
-  root.at("resharding").help = "between stages that are cut otherwise";
-  add<plan::Resharding>(root.at("resharding"), plan::resharding_fields());
-  Key& data_parallel = root.at("data_parallel");
-  data_parallel.help = "how replicas come to the same parameters: all-reduce or a mapping";
-  data_parallel.forms.push_back(Form{Form::Kind::choice});
-  data_parallel.forms.back().names = {"all-reduce"};
-  add<plan::DataParallel>(data_parallel, plan::data_parallel_fields());
-  const auto& placement = scenario_fields().at("placement");
-  extra(root, "placement", {placement.form}, placement.help.c_str()).usual = placement.otherwise(nullptr);
+  for (const char* key : {"resharding", "data_parallel", "placement"}) section(root, key);
   extra(root, "jobs", {fields::list_of(fields::table("{scenario, nodes}"))},
         "several scenarios at once on the nodes of `cluster`, with nothing else beside the two");
-  const auto& faults = scenario_fields().at("faults");
-  extra(root, "faults", {fields::list_of(fields::table(faults.form.what))}, faults.help.c_str());
-  add_plan_keys(root.at("plan"));
-  Key& experts = root.at("experts");
-  experts.help = "of models that have some: how tokens are routed, and where experts stand";
-  add<models::ExpertSettings>(experts, models::expert_fields());
-  auto& skew = experts.at("skew").forms;
-  skew = {Form{Form::Kind::choice}, fields::list_of(fields::positive()), fields::table("{zipf: A} or {trace: FILE}")};
-  skew.front().names = {"uniform"};
-  root.at("batch").required = true, root.at("batch").help = "sequences per step";
-  add<plan::Batch>(root.at("batch"), plan::batch_fields());
+  section(root, "faults");
+  Key& plan = root.at("plan");
+  plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` takes no notice of it";
+  add<PlanSpace>(plan, plan_fields());
+  extra(plan, "offload", {fields::list_of(fields::table("{optimizer, gradients, ...} as in training.offload"))},
+        "mappings of `training.offload`")
+      .said = "what `training` says";
+  const auto profile = fields::name_of("framework profile");
+  extra(plan, "framework", {word("auto"), profile, fields::list_of(profile)},
+        "profiles, or mappings as the key `framework` has them; auto: as that says")
+      .said = "auto";
+  section(root, "experts");
+  root.at("experts.skew").forms = {word("uniform"), fields::list_of(fields::positive()),
+                                   fields::table("{zipf: A} or {trace: FILE}")};
+  section(root, "batch");
   root.at("batch.global").required = false, root.at("batch.global").said = "required without `costs`";
   extra(root, "batch.microbatches", {fields::whole(1, 1e9)}, "with `costs`, required there: micro-batches per step");
 
@@ -192,17 +166,10 @@ Key made() {
   extra(supports, "source", {fields::text()}, "");
   add<Support>(supports, support_fields(), true);
 
-  Form dealt{Form::Kind::choice};
-  dealt.names = {"uniform", "balanced"};
-  extra(root, "partition", {dealt, fields::list_of(fields::whole(0, 100'000))}, "which layers go to which stage")
+  extra(root, "partition", {word("uniform"), word("balanced"), fields::list_of(fields::whole(0, 100'000))},
+        "which layers go to which stage")
       .usual = std::string("uniform");
-  add<plan::Partition>(root.at("partition"), plan::partition_fields());
-
-  root.at("simulate").help = "how finely to simulate";
-  add<Simulate>(root.at("simulate"), simulate_fields());
-
-  root.at("job").help = "the training that the step is one of: how long it lasts, what it costs, what stops it";
-  add<job::Job>(root.at("job"), job::job_fields());
+  for (const char* key : {"partition", "simulate", "job"}) section(root, key);
 
   add<AbstractCosts>(root, cost_fields());
   Key& limit = extra(root, "memory.limit", {fields::number(0, 1e18), fields::size()}, "per rank");
@@ -230,6 +197,12 @@ const Key* Key::find(std::string_view sought) const {
   return found == below.end() ? nullptr : &*found;
 }
 
+Key key_of_entry(const Form& entry) {
+  Key key;
+  add(key, *entry.of, entry.blank);
+  return key;
+}
+
 const Key& format() {
   static const Key root = made();
   return root;
@@ -238,6 +211,7 @@ const Key& format() {
 std::vector<std::string> names_of(const Files& files, const std::string& what) {
   if (what == "schedule") return schedule::registry().names();
   if (what == "topology") return cluster::registry().names();
+  if (what == "planner") return reshard::registry().names();
   const std::pair<const char*, const char*> folders[] = {{"model", "models/zoo"},
                                                          {"cluster", "configs/clusters"},
                                                          {"GPU", "configs/gpus"},

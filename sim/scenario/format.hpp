@@ -26,8 +26,9 @@ struct Key {
   const Key* find(std::string_view name) const;
 };
 
-// The whole file.
+// The whole file; an entry of a list that is a mapping.
 const Key& format();
+Key key_of_entry(const fields::Form& entry);
 
 // The valid names for `what`, such as "schedule" or "GPU".
 std::vector<std::string> names_of(const Files& files, const std::string& what);

@@ -36,12 +36,11 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
   MapReader map(problems, node, "batch", root);
   auto& batch = scenario.batch;
   if (scenario.abstract) {
-    scenario.microbatches = map.integer("microbatches", kCount);
+    batch = {map.integer("microbatches", kCount), 1, 0};
     for (const auto& field : plan::batch_fields().fields)
       if (map.find(field.key))
         problems.error(map.at(field.key),
                        fmt::format("'{}' has no meaning in a scenario with 'costs'; give 'microbatches'", field.key));
-    batch = {scenario.microbatches, 1, 0};
   } else {
     batch.sequence = scenario.concrete ? scenario.concrete->model.sequence : 0;
     map.fill(plan::batch_fields(), &batch);
@@ -62,7 +61,6 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
                       batch.micro, share, lower ? fmt::format("{} or ", lower) : "", lower + share));
       return;
     }
-    scenario.microbatches = batch.global / share;
     if (const auto& c = scenario.concrete; c && c->model.layers > 0) {
       if (p.layouts.empty())
         report(context, root,
@@ -70,9 +68,9 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
       check_layouts(context, root, scenario, parallelism);
     }
   }
-  if (scenario.microbatches > kMostForwards / p.stages())
+  if (scenario.microbatches() > kMostForwards / p.stages())
     problems.error(map.place().where(), fmt::format("{} micro-batches x {} stages are more than {} forwards per step",
-                                                    scenario.microbatches, p.stages(), kMostForwards));
+                                                    scenario.microbatches(), p.stages(), kMostForwards));
 }
 
 void check_degrees(Context& context, const Node& root, const models::Transformer& model,
@@ -115,7 +113,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto& problems = context.problems;
   const Node* model_node = top.require("model", "a name of 'rehearse list models', or a mapping");
   const Node* cluster_node = top.require("cluster", "a name of 'rehearse list clusters', or a mapping");
-  scenario.data_parallel = load_data_parallel(context, top.find("data_parallel"), root);
+  top.section("data_parallel", scenario_fields(), &scenario);
   auto model = model_node ? load_model(context, *model_node) : std::nullopt;
   auto cluster = cluster_node ? load_cluster(context, *cluster_node) : std::nullopt;
   const Node* training_node = top.find("training");
@@ -194,7 +192,6 @@ int settled(const plan::DataParallel& data) { return 4 + 2 * static_cast<int>(st
 // Overlapping iterations are simulated one by one: the third is already steady. With a barrier all are alike.
 void read_simulate(Context& context, MapReader& top, const Node& root, Scenario& scenario) {
   auto& problems = context.problems;
-  const Node* node = top.find("simulate");
   const bool overlap = scenario.optimizer_sync.post_validation;
   const auto before = problems.count();
   auto& data = scenario.data_parallel;
@@ -202,18 +199,19 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   // Native kernels perform the requested number and measure all of them; only optimizer updates must start counting.
   const bool own = scenario.concrete && scenario.concrete->framework.native_kernels;
   const int usual = settled(data) + (own ? 0 : 8), least = own ? static_cast<int>(data.delay) + 2 : settled(data);
-  scenario.simulate = load_simulate(context, node, root, overlap ? 3 : delayed ? usual : 1);
+  scenario.simulate.iterations = overlap ? 3 : delayed ? usual : 1;
+  const bool given = top.section("simulate", scenario_fields(), &scenario);
   if (delayed && problems.count() == before && scenario.simulate.iterations < least)
     problems.error(place_of(root, "simulate.iterations"),
                    fmt::format("'iterations' {} are over before workers have settled that may be ahead of each other; "
                                "at least {}",
                                scenario.simulate.iterations, least));
   if (delayed && own) data.performed = scenario.simulate.iterations;
-  if (!(overlap || delayed) || !node || problems.count() != before) return;
-  const auto forwards = scenario.microbatches * scenario.parallelism.stages();
+  if (!(overlap || delayed) || !given || problems.count() != before) return;
+  const auto forwards = scenario.microbatches() * scenario.parallelism.stages();
   if (scenario.simulate.iterations > 1 && forwards > kMostForwards / scenario.simulate.iterations)
-    problems.error(node->where(), fmt::format("{} iterations of {} forwards are more than {}",
-                                              scenario.simulate.iterations, forwards, kMostForwards));
+    problems.error(top.at("simulate"), fmt::format("{} iterations of {} forwards are more than {}",
+                                                   scenario.simulate.iterations, forwards, kMostForwards));
 }
 
 void list_given(const Node& node, const std::string& key, std::vector<Given>& all) {
@@ -250,7 +248,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
                      place("cluster"), place("schedule"), place("faults"), place("data_parallel")};
   auto parallelism = load_parallelism(context, top.find("parallelism"), root);
   if (const Node* stages = top.find("stages"); stages && !costs) load_stages(context, *stages, parallelism);
-  if (!costs) scenario.resharding = load_resharding(context, top.find("resharding"), root);
+  scenario.resharding.asked = !costs && top.section("resharding", scenario_fields(), &scenario);
   if (scenario.resharding.asked && parallelism.sound && parallelism.value.pipeline == 1)
     problems.error(top.at("resharding"),
                    "'resharding' is between the stages of a pipeline, and there is one; leave it out");
@@ -276,7 +274,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
 
   if (const Node* node = top.find("faults"); node && scenario.concrete)
     scenario.faults = load_faults(context, *node, problems.count() == 0 ? &scenario.concrete->cluster : nullptr);
-  if (const Node* node = top.find("job"); node && scenario.concrete) scenario.job = load_job(context, *node);
+  if (scenario.concrete) top.section("job", scenario_fields(), &scenario);
   const bool uneven = !scenario.faults.empty() || (scenario.concrete && !scenario.concrete->cluster.groups.empty());
   if (uneven && scenario.optimizer_sync.post_validation)
     problems.error(
@@ -293,15 +291,14 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
         fmt::format("'optimizer_sync: post-validation' follows one rank of each stage, and with '{}' those of a "
                     "stage send different messages; set it to barrier",
                     scenario.resharding.asked ? "resharding" : "stages"));
-  if (!scenario.data_parallel.synchronous() &&
-      std::any_of(scenario.faults.begin(), scenario.faults.end(),
-                  [](const auto& fault) { return fault.kind == cluster::Fault::Kind::jitter; }))
+  if (!scenario.data_parallel.synchronous() && std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                                                           [](const auto& fault) { return fault.jitter.has_value(); }))
     problems.error(place_of(root, "data_parallel.delay"),
                    "'delay' lets iterations overlap, and 'jitter' of 'faults' is drawn for one of them; leave one out");
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)
-    check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches);
+    check_schedule(context, scenario.schedule, schedule_node, parallelism, scenario.microbatches());
   read_simulate(context, top, root, scenario);
   if (const Node* plan = top.find("plan")) read_plan_space(context, *plan, root);
   top.finish();

@@ -105,8 +105,6 @@ FrameworkChoice choose_framework(Context& context, const Node* given, const Node
 // `cluster`: already sized, so that faulty parts can be found in it; null if it could not be read.
 std::vector<cluster::Fault> load_faults(Context& context, const Node& node, const cluster::ClusterSpec* cluster);
 
-std::optional<job::Job> load_job(Context& context, const Node& node);
-
 struct TrainingChoice {
   models::Training training;
   // Overrides of the framework profile.
@@ -131,8 +129,6 @@ void load_stages(Context& context, const Node& node, ParallelismChoice& parallel
 // The location of a stage's entry, and the samples that the layouts give a micro-batch.
 Location place_of_stage(const Node& root, std::size_t stage);
 void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism);
-plan::Resharding load_resharding(Context& context, const Node* node, const Node& root);
-plan::DataParallel load_data_parallel(Context& context, const Node* node, const Node& root);
 
 // How tokens are routed to the experts of a model; `node` may be null.
 models::ExpertSettings load_experts(Context& context, const Node* node, const Node& root,
@@ -146,8 +142,6 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
                     const ParallelismChoice& parallelism, std::int64_t microbatches);
 plan::Partition load_partition(Context& context, const Node* node, std::int64_t stages,
                                const std::optional<models::Transformer>& model);
-// `iterations`: the default.
-Simulate load_simulate(Context& context, const Node* node, const Node& root, int iterations);
 AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory, std::size_t stages,
                          ScheduleChoice& schedule);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/quantity_text.hpp"
+#include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -58,29 +59,24 @@ class MemoryUnit {
 
 // The edges between stages: [from, to] or [from, to, time].
 void read_edges(Diagnostics& problems, const Node& node, std::size_t stages, AbstractCosts& costs) {
-  constexpr const char* kForm = "a list of [from, to] or [from, to, time], such as [[0, 1], [1, 2], [0, 2, 3ms]]";
-  if (node.kind != Node::Kind::sequence || node.items.empty())
-    return problems.error(node.where(), fmt::format("'edges' must be {}; found {}", kForm, describe(node)));
+  const auto& form = cost_fields().at("costs.edges").form;
+  const IntegerRange range{0, static_cast<std::int64_t>(stages) - 1};
   std::set<std::pair<std::uint32_t, std::uint32_t>> known;
-  for (const Node* item : node.items) {
-    if (item->kind != Node::Kind::sequence || item->items.size() < 2 || item->items.size() > 3) {
-      problems.error(item->where(), fmt::format("'edges' must be {}; found {}", kForm, describe(*item)));
-      continue;
-    }
-    const IntegerRange range{0, static_cast<std::int64_t>(stages) - 1};
-    const auto from = read_integer(problems, *item->items[0], "a stage of 'edges'", range);
-    const auto to = read_integer(problems, *item->items[1], "a stage of 'edges'", range);
-    const auto time = item->items.size() == 3 ? read_time(problems, *item->items[2], "'edges'") : costs.transfer;
-    if (!from || !to || !time) continue;
-    if (*from >= *to)
-      problems.error(item->where(),
+  for (const auto& [edge, at] :
+       read_entries<schedule::Edge>(problems, node, "edges", form, {.transfer = costs.transfer})) {
+    const auto before = problems.count();
+    for (const Node* stage : {at->items[0], at->items[1]}) read_integer(problems, *stage, "a stage of 'edges'", range);
+    if (problems.count() != before) continue;
+    if (edge.from >= edge.to)
+      problems.error(at->where(),
                      fmt::format("an edge from stage {} to stage {}; edges ascend, from a stage to a later "
                                  "one",
-                                 *from, *to));
-    else if (!known.insert({std::uint32_t(*from), std::uint32_t(*to)}).second)
-      problems.error(item->where(), fmt::format("the edge from stage {} to stage {} is listed twice", *from, *to));
+                                 edge.from, edge.to));
+    else if (!known.insert({edge.from, edge.to}).second)
+      problems.error(at->where(),
+                     fmt::format("the edge from stage {} to stage {} is listed twice", edge.from, edge.to));
     else
-      costs.edges.push_back({std::uint32_t(*from), std::uint32_t(*to), *time});
+      costs.edges.push_back(edge);
   }
   std::sort(costs.edges.begin(), costs.edges.end(),
             [](const auto& a, const auto& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 
-#include "balance/registry.hpp"
 #include "scenario/balance_file.hpp"
 #include "scenario/load.hpp"
 
@@ -101,11 +100,7 @@ balance::Question read_balance(Context& context, const std::string& path, const 
   p.policy = top.choice<Policy>(
       "policy", {{"auto", Policy::automatic}, {"hierarchical", Policy::hierarchical}, {"global", Policy::global}}, {},
       Policy::automatic);
-  question.method = top.text("method", "best");
-  const auto& methods = balance::registry();
-  if (!methods.find(question.method))
-    problems.error(top.at("method"), fmt::format("unknown method {}{}", in_quotes(question.method),
-                                                 suggestion(question.method, methods.names())));
+  question.method = top.get("method", fields::name_of("method"), std::optional(question.method), question.method);
   question.time_limit = top.time("time_limit", false, seconds(1));
   read_previous(problems, top.find("previous"), question, root);
   question.move_cost = top.number("move_cost", {0, 1e9}, 0.);

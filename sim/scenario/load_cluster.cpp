@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/spelling.hpp"
+#include "cluster/fields.hpp"
 #include "cluster/machine.hpp"
 #include "cluster/registry.hpp"
 #include "cost/measured_gpu.hpp"
@@ -31,32 +32,12 @@ void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterS
         cost::measured(std::move(spec.gpu), times, fmt::format("measured: profile {}, {}", profile.name, profile.date));
 }
 
-// [a, b, rate, latency]
 std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Node& list) {
   std::vector<cluster::WrittenLink> links;
-  if (list.kind != Node::Kind::sequence || list.items.empty()) {
-    problems.error(list.where(), fmt::format("'links' must be a list of [device, device, rate, latency] such as [gpu0, "
-                                             "gpu1, 25GB/s, 1us]; found {}",
-                                             describe(list)));
-    return links;
-  }
-  for (const Node* item : list.items) {
-    const auto& parts = item->items;
-    if (item->kind != Node::Kind::sequence || parts.size() != 4 || parts[0]->kind != Node::Kind::scalar ||
-        parts[1]->kind != Node::Kind::scalar || parts[0]->text == parts[1]->text) {
-      problems.error(
-          item->where(),
-          fmt::format("a link is [device, device, rate, latency] between two devices, such as [gpu0, switch, "
-                      "25GB/s, 1us]; found {}",
-                      describe(*item)));
-      continue;
-    }
-    const auto rate = read_bandwidth(problems, *parts[2], "the rate of a link");
-    const auto latency = read_time(problems, *parts[3], "the latency of a link");
-    if (!rate || !latency) continue;
-    if (rate->value() <= 0 || *latency < Time{})
-      problems.error(item->where(), "a link needs a rate above 0 and a latency that is not negative");
-    links.push_back({parts[0]->text, parts[1]->text, *rate, *latency});
+  for (const auto& [link, at] : read_entries<cluster::WrittenLink>(problems, list, "links", cluster::written_links())) {
+    if (link.from == link.to)
+      problems.error(at->where(), fmt::format("a link is between two devices, and both ends are '{}'", link.from));
+    links.push_back(link);
   }
   return links;
 }
@@ -87,14 +68,6 @@ void read_groups(Context& context, MapReader& map, ClusterChoice& choice) {
                    fmt::format("the nodes of 'groups' are {}, and {} says otherwise; leave it out", nodes,
                                choice.gpus ? "'gpus'" : fmt::format("'nodes' {}", *choice.nodes)));
   choice.nodes = nodes;
-}
-
-const cluster::Topology* known_topology(Diagnostics& problems, const Node& at, const std::string& name) {
-  const auto* topology = cluster::registry().find(name);
-  if (!topology)
-    problems.error(at.where(), fmt::format("unknown topology {}{}", in_quotes(name),
-                                           suggestion(name, cluster::registry().names())));
-  return topology;
 }
 
 const std::string kInterconnectKey = "links.scale_up.interconnect.";
@@ -129,15 +102,17 @@ void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& cho
   if (!node) return;
   auto& problems = map.problems();
   choice = {};
+  const auto name_in = [](MapReader& from, const char* of, std::optional<std::string> usual) {
+    return from.get(of, fields::name_of("topology"), usual, std::string());
+  };
   if (node->kind != Node::Kind::map) {
-    choice.name = map.text(key, "");
-    known_topology(problems, *node, choice.name);
+    choice.name = name_in(map, key, "");
     return;
   }
   MapReader values(problems, *node, key);
   const Node* links = values.find("links");
-  choice.name = values.text("name", links ? std::optional<std::string>("links") : std::nullopt);
-  const auto* topology = known_topology(problems, *node, choice.name);
+  choice.name = name_in(values, "name", links ? std::optional<std::string>("links") : std::nullopt);
+  const auto* topology = cluster::registry().find(choice.name);
   if (links) {
     if (choice.name != "links")
       problems.error(links->where(),

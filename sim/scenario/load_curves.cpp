@@ -14,24 +14,12 @@ using collective::FittedCurve;
 using collective::Point;
 
 // A list of [size, time] with ascending sizes.
-std::vector<Point> read_points(Diagnostics& problems, const Node& list, const std::string& what) {
+std::vector<Point> read_points(Diagnostics& problems, const Node& list, const std::string& name) {
   std::vector<Point> points;
-  if (list.kind != Node::Kind::sequence || list.items.empty()) {
-    problems.error(list.where(), fmt::format("{} must be a list of [size, time]; found {}", what, describe(list)));
-    return points;
-  }
-  for (const Node* item : list.items) {
-    if (item->kind != Node::Kind::sequence || item->items.size() != 2) {
-      problems.error(item->where(),
-                     fmt::format("{} must hold pairs such as [1MiB, 44us]; found {}", what, describe(*item)));
-      continue;
-    }
-    const auto size = read_bytes(problems, *item->items[0], what);
-    const auto time = read_time(problems, *item->items[1], what);
-    if (!size || !time) continue;
-    if (*size <= (points.empty() ? Bytes{0} : points.back().size) || *time <= Time{0})
-      problems.error(item->where(), fmt::format("{}: sizes must ascend from above 0, and times be above 0", what));
-    points.push_back({*size, *time});
+  for (const auto& [point, at] : read_entries<Point>(problems, list, name, collective::point_list())) {
+    if (!points.empty() && point.size <= points.back().size)
+      problems.error(at->where(), fmt::format("'{}': sizes must ascend", name));
+    points.push_back(point);
   }
   return points;
 }
@@ -49,7 +37,7 @@ void read_measured(Context& context, const Node& node, collective::SizeCurves& c
     for (const auto& e : by_ranks->entries)
       if (const auto ranks = read_integer(problems, *e.key, "the number of ranks", {2, 100'000}))
         curves.measured[{kind, static_cast<std::uint32_t>(*ranks)}] =
-            read_points(problems, *e.value, fmt::format("'{}' of {} ranks", name, *ranks));
+            read_points(problems, *e.value, fmt::format("{} of {} ranks", name, *ranks));
   }
   measured.finish();
 }

@@ -79,15 +79,7 @@ models::ExpertSettings load_experts(Context& context, const Node* node, const No
     return settings;
   }
   MapReader map(problems, node, "experts", root);
-  map.fill(models::expert_fields(), &settings, {"capacity", "skew"});
-  if (const Node* capacity = map.find("capacity");
-      capacity && !(capacity->kind == Node::Kind::scalar && capacity->text == "dropless")) {
-    if (capacity->kind == Node::Kind::scalar && capacity->text.find_first_of("0123456789") == std::string::npos)
-      problems.error(capacity->where(),
-                     fmt::format("'capacity' must be a number above 0, or dropless; found {}", describe(*capacity)));
-    else
-      settings.capacity = read_number(problems, *capacity, "'capacity'", kPositive);
-  }
+  map.fill(models::expert_fields(), &settings, {"skew"});
   if (const Node* skew = map.find("skew")) settings.skew = read_skew(context, *skew);
   map.finish();
   return settings;

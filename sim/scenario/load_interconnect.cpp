@@ -67,15 +67,10 @@ const Node* said_interconnect(Context& context, const Node* links, MapReader* as
   }
   const Node* named = links->find("interconnect");
   const bool given = named && named->kind != Node::Kind::null;
-  if (const Node* kind = links->find("kind"); kind && kind->kind == Node::Kind::scalar) {
+  if (const Node* kind = links->find("kind")) {
     if (given) context.problems.error(kind->where(), "'kind' and 'interconnect' say the same; leave one out");
-    for (const char* known : {"nvlink", "xgmi", "pcie"})
-      if (kind->text == known) return name_at(context, *kind, "assumed-" + kind->text);
-    context.problems.error(kind->where(),
-                           fmt::format("'kind' is nvlink, xgmi or pcie, found {}; links of your own are an "
-                                       "'interconnect'",
-                                       in_quotes(kind->text)));
-    return nullptr;
+    const auto which = read_value(context.problems, *kind, "'kind'", cluster::interconnect_fields().at("kind").form);
+    return which ? name_at(context, *kind, "assumed-" + std::get<std::string>(*which)) : nullptr;
   }
   return given ? named : nullptr;
 }

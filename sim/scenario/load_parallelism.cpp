@@ -27,37 +27,6 @@ ParallelismChoice load_parallelism(Context& context, const Node* node, const Nod
   return choice;
 }
 
-plan::DataParallel load_data_parallel(Context& context, const Node* node, const Node& root) {
-  auto& problems = context.problems;
-  plan::DataParallel data;
-  if (!node) return data;
-  if (node->kind == Node::Kind::scalar) {
-    if (node->text != "all-reduce")
-      problems.error(node->where(),
-                     fmt::format("'data_parallel' must be all-reduce or {{kind: parameter-server, ...}}; found {}",
-                                 describe(*node)));
-    return data;
-  }
-  MapReader map(problems, node, "data_parallel", root);
-  const auto before = problems.count();
-  map.fill(plan::data_parallel_fields(), &data, {"delay"});
-  if (const Node* delay = map.find("delay")) {
-    if (delay->kind == Node::Kind::scalar && delay->text == "unbounded")
-      data.delay = plan::DataParallel::kUnbounded;
-    else if (delay->kind == Node::Kind::scalar && delay->text.find_first_of("0123456789") != std::string::npos)
-      data.delay = read_integer(problems, *delay, "'delay'", {0, 100}).value_or(0);
-    else
-      problems.error(delay->where(), fmt::format("'delay' must be a whole number from 0 to 100, or unbounded; found {}",
-                                                 describe(*delay)));
-  }
-  map.finish();
-  if (problems.count() != before || data.served()) return data;
-  for (const char* key : {"servers", "placement", "update", "delay"})
-    if (map.given(key))
-      problems.error(map.at(key), fmt::format("'{}' is of 'kind: parameter-server', and 'kind' is all-reduce", key));
-  return {};
-}
-
 plan::Partition load_partition(Context& context, const Node* node, std::int64_t stages,
                                const std::optional<models::Transformer>& model) {
   auto& problems = context.problems;
@@ -105,15 +74,6 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
                    fmt::format("'partition' sums to {}, but the model has {} layers{}", sum, model->layers,
                                wanted == model->layers ? "" : fmt::format(" (with the ends that count: {})", wanted)));
   return partition;
-}
-
-Simulate load_simulate(Context& context, const Node* node, const Node& root, int iterations) {
-  MapReader map(context.problems, node, "simulate", root);
-  Simulate simulate;
-  simulate.iterations = iterations;
-  map.fill(simulate_fields(), &simulate);
-  map.finish();
-  return simulate;
 }
 
 }  // namespace rehearsal::scenario

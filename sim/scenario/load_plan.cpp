@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "scenario/fields.hpp"
@@ -11,29 +11,6 @@
 
 namespace rehearsal::scenario {
 namespace {
-
-// auto, one value, or a list without repetition. `read` returns nothing after it has reported an error.
-template <class T, class Read>
-std::optional<std::vector<T>> dimension(Diagnostics& problems, MapReader& map, const char* key, const Read& read) {
-  const Node* node = map.find(key);
-  if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
-  std::vector<const Node*> items{node};
-  if (node->kind == Node::Kind::sequence) items = node->items;
-  if (items.empty())
-    problems.error(node->where(),
-                   fmt::format("'{}' is an empty list, which leaves nothing to choose; write auto", key));
-  std::vector<T> values;
-  for (const Node* item : items) {
-    const std::optional<T> value = read(*item);
-    if (!value) continue;
-    if (std::find(values.begin(), values.end(), *value) != values.end())
-      problems.error(item->where(), fmt::format("'{}' lists {} twice", key, in_quotes(item->text)));
-    else
-      values.push_back(*value);
-  }
-  std::sort(values.begin(), values.end());
-  return values;
-}
 
 std::vector<PlanSpace::Offload> read_offload(Context& context, const Node& node) {
   std::vector<PlanSpace::Offload> all;
@@ -58,42 +35,19 @@ std::vector<PlanSpace::Offload> read_offload(Context& context, const Node& node)
   return all;
 }
 
-double read_margin(Diagnostics& problems, const Node& node) {
-  double percent = 0;
-  const char* end = node.text.data() + node.text.size();
-  const auto read = std::from_chars(node.text.data(), end, percent);
-  const bool sound = node.kind == Node::Kind::scalar && read.ec == std::errc{} && read.ptr + 1 == end &&
-                     *read.ptr == '%' && percent >= 0 && percent < 100;
-  if (!sound)
-    problems.error(node.where(), fmt::format("'margin' is a share of a GPU's memory from 0% to below 100%, such as "
-                                             "5%; found {}",
-                                             describe(node)));
-  return sound ? percent / 100 : 0;
-}
-
 // Deadline and budget are of a whole training, whose length and price the rest of the file gives.
-void read_limits(Diagnostics& problems, MapReader& map, const Node& root, PlanSpace& space) {
-  const auto positive = [&](const char* key, const auto& value, const Node& node) {
-    if (value && value->value() <= 0) problems.error(node.where(), fmt::format("'{}' must be above zero", key));
-  };
+void check_limits(Diagnostics& problems, const MapReader& map, const Node& root, const PlanSpace& space) {
   const Node* job = root.find("job");
   const bool priced = job && job->kind == Node::Kind::map && job->find("gpu_hour");
   const char* price =
       "give what a GPU costs for an hour: job: {tokens: 2T, gpu_hour: 2.5, currency: USD}, 'tokens' being what is "
       "trained on";
-  if (const Node* node = map.find("deadline")) {
-    space.deadline = read_duration(problems, *node, "'deadline'");
-    positive("deadline", space.deadline, *node);
-    if (!job)
-      problems.error(node->where(),
-                     "'deadline' is that of a training; say how much is trained: job: {tokens: 2T}, or steps, or "
-                     "samples");
-  }
-  if (const Node* node = map.find("budget")) {
-    space.budget = read_count(problems, *node, "'budget'");
-    positive("budget", space.budget, *node);
-    if (!priced) problems.error(node->where(), fmt::format("'budget' needs a price; {}", price));
-  }
+  if (map.given("deadline") && !job)
+    problems.error(map.at("deadline"),
+                   "'deadline' is that of a training; say how much is trained: job: {tokens: 2T}, or steps, or "
+                   "samples");
+  if (map.given("budget") && !priced)
+    problems.error(map.at("budget"), fmt::format("'budget' needs a price; {}", price));
   if (space.objective == PlanSpace::Objective::cost && !priced)
     problems.error(map.at("objective"), fmt::format("'objective' cost needs a price; {}", price));
 }
@@ -155,14 +109,21 @@ std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, con
 }
 
 // Framework profiles, by name or as mappings; each as one line of YAML.
-std::optional<std::vector<std::string>> read_framework(Diagnostics& problems, MapReader& map) {
-  return dimension<std::string>(problems, map, "framework", [&](const Node& item) -> std::optional<std::string> {
-    if (item.kind == Node::Kind::scalar || item.kind == Node::Kind::map) return flow_text(item);
-    problems.error(
-        item.where(),
-        fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(item)));
-    return std::nullopt;
-  });
+std::optional<std::vector<std::string>> read_framework(Diagnostics& problems, const Node* node) {
+  if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
+  std::vector<const Node*> items{node};
+  if (node->kind == Node::Kind::sequence) items = node->items;
+  std::set<std::string> all;
+  for (const Node* item : items) {
+    if (item->kind != Node::Kind::scalar && item->kind != Node::Kind::map)
+      problems.error(
+          item->where(),
+          fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(*item)));
+    else if (!all.insert(flow_text(*item)).second)
+      problems.error(item->where(), fmt::format("'framework' lists {} twice", in_quotes(flow_text(*item))));
+  }
+  if (items.empty()) problems.error(node->where(), "'framework' is an empty list, which leaves nothing to choose");
+  return std::vector(all.begin(), all.end());
 }
 
 // A listed value is searched only with frameworks that support it. If none does, it is searched with all of them, and a
@@ -250,6 +211,13 @@ const Node* with_whole_paths(Context& context, const Node* root) {
   return root;
 }
 
+std::string sections_of(const Node& root, std::string_view except) {
+  std::string text;
+  for (const auto& entry : root.entries)
+    if (entry.key->text != except) text += fmt::format("{}: {}\n", flow_text(*entry.key), flow_text(*entry.value));
+  return text;
+}
+
 }  // namespace
 
 const char* name(models::Recompute recompute) {
@@ -269,42 +237,10 @@ PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) 
   PlanSpace space;
   MapReader map(problems, node, "plan");
   if (!map.node()) return space;
-  const auto degrees = [&](const char* key, IntegerRange range = kDegree) {
-    return dimension<std::int64_t>(problems, map, key, [&](const Node& item) {
-      return read_integer(problems, item, fmt::format("'{}'", key), range);
-    });
-  };
-  space.tensor = degrees("tensor"), space.context = degrees("context"), space.pipeline = degrees("pipeline");
-  space.data = degrees("data"), space.expert = degrees("expert"), space.chunks = degrees("chunks");
-  space.micro = degrees("micro"), space.zero = degrees("zero", {0, 3});
-  space.gpus = degrees("gpus"), space.nodes = degrees("nodes");
-  space.sequence = dimension<bool>(problems, map, "sequence",
-                                   [&](const Node& item) { return read_boolean(problems, item, "'sequence'"); });
-  using models::Recompute;
-  space.recompute = dimension<Recompute>(problems, map, "recompute", [&](const Node& item) {
-    const auto which = read_choice(problems, item, "'recompute'", {"none", "selective", "full"}, {});
-    return which ? std::optional(static_cast<Recompute>(*which)) : std::nullopt;
-  });
-  space.schedules =
-      dimension<std::string>(problems, map, "schedules", [&](const Node& item) -> std::optional<std::string> {
-        const auto before = problems.count();
-        auto choice = load_schedule(context, &item, false);
-        if (problems.count() != before) return std::nullopt;
-        if (choice.imported || item.kind != Node::Kind::scalar) {
-          problems.error(item.where(), "'schedules' are names of 'rehearse list schedules'");
-          return std::nullopt;
-        }
-        return choice.name;
-      });
+  map.fill(plan_fields(), &space);
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
-  space.framework = read_framework(problems, map);
-  space.objective = map.choice<PlanSpace::Objective>("objective",
-                                                     {{"time", PlanSpace::Objective::time},
-                                                      {"gpus", PlanSpace::Objective::gpus},
-                                                      {"cost", PlanSpace::Objective::cost}},
-                                                     {}, PlanSpace::Objective::time);
-  read_limits(problems, map, root, space);
-  if (const Node* margin = map.find("margin")) space.margin = read_margin(problems, *margin);
+  space.framework = read_framework(problems, map.find("framework"));
+  check_limits(problems, map, root, space);
   map.finish();
   return space;
 }
@@ -372,10 +308,14 @@ std::string standalone(const std::string& path, const std::vector<std::string>& 
   context.problems.throw_if_any();
   root = with_whole_paths(context, root);
   context.problems.throw_if_any();
-  std::string text;
-  for (const auto& entry : root->entries)
-    if (entry.key->text != "plan") text += fmt::format("{}: {}\n", flow_text(*entry.key), flow_text(*entry.value));
-  return text;
+  return sections_of(*root, "plan");
+}
+
+std::string text_of(const std::vector<std::string>& sets, const std::string& origin) {
+  Context context(disk());
+  const Node* root = context.documents.set(context.documents.read_text("{}", origin), sets);
+  context.problems.throw_if_any();
+  return sections_of(*root, "");
 }
 
 }  // namespace rehearsal::scenario

@@ -23,21 +23,10 @@ constexpr std::size_t kMostDimensions = 16;
 std::vector<std::int64_t> read_numbers(Diagnostics& problems, const Node* node, const std::string& what,
                                        IntegerRange range) {
   std::vector<std::int64_t> values;
-  if (!node) return values;
-  if (node->kind != Node::Kind::sequence || node->items.empty()) {
-    problems.error(
-        node->where(),
-        fmt::format("{} must be a list of whole numbers; found {}", what,
-                    node->items.empty() && node->kind == Node::Kind::sequence ? "an empty list" : describe(*node)));
-    return values;
-  }
-  bool sound = true;
-  for (const Node* item : node->items) {
-    const auto value = read_integer(problems, *item, "an entry of " + what, range);
-    sound = sound && value;
-    values.push_back(value.value_or(range.low));
-  }
-  if (!sound) values.clear();
+  const auto form = fields::list_of(fields::whole(double(range.low), double(range.high)), "whole numbers");
+  if (const auto read = node ? read_value(problems, *node, what, form) : std::nullopt)
+    for (const auto& value : std::get<std::vector<fields::Value>>(*read))
+      values.push_back(std::get<std::int64_t>(value));
   return values;
 }
 
@@ -192,11 +181,7 @@ reshard::Question read_reshard(Context& context, const std::string& path, const 
     else
       question.method.chunks = read_integer(problems, *chunks, "'chunks'", kCount).value_or(100);
   }
-  question.planner = top.text("planner", "best");
-  const auto& planners = reshard::registry();
-  if (!planners.find(question.planner))
-    problems.error(top.at("planner"), fmt::format("unknown planner {}{}", in_quotes(question.planner),
-                                                  suggestion(question.planner, planners.names())));
+  question.planner = top.get("planner", fields::name_of("planner"), std::optional(question.planner), question.planner);
   question.seed = std::uint64_t(top.integer("seed", {0, INT64_MAX}, 0));
   question.split = top.boolean("split", false);
   if (question.split && question.planner != "best")

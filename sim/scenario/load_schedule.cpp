@@ -2,23 +2,16 @@
 
 #include <filesystem>
 
-#include "base/spelling.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
-#include "schedule/registry.hpp"
 #include "schedule/text.hpp"
 
 namespace rehearsal::scenario {
 namespace {
 
 void read_name(Diagnostics& problems, const Node& node, ScheduleChoice& choice) {
-  const auto name = read_text(problems, node, "'schedule'");
-  if (!name) return;
-  if (schedule::registry().find(*name))
-    choice.name = *name;
-  else
-    problems.error(node.where(), fmt::format("unknown schedule {}{}", in_quotes(*name),
-                                             suggestion(*name, schedule::registry().names())));
+  if (const auto name = read_value(problems, node, "'schedule'", fields::name_of("schedule")))
+    choice.name = std::get<std::string>(*name);
 }
 
 constexpr std::size_t kLargestOrder = 256 << 20;

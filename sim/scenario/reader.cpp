@@ -30,18 +30,21 @@ const std::string* scalar(Diagnostics& problems, const Node& node, const std::st
   return nullptr;
 }
 
-template <class Q>
-std::optional<Q> quantity(Diagnostics& problems, const Node& node, const std::string& what, std::string_view kind,
-                          Q (*parse)(std::string_view)) {
-  const std::string* text = scalar(problems, node, what, kind);
-  if (!text) return std::nullopt;
-  try {
-    return parse(*text);
-  } catch (const UserError& e) {
-    problems.error(node.where(), fmt::format("{}: {}", what, e.diagnostics()[0].message));
-    return std::nullopt;
-  }
+template <auto Parse>
+fields::Value parsed(std::string_view text) {
+  return Parse(text);
 }
+using Kind = fields::Form::Kind;
+constexpr Measure kMeasures[] = {
+    {Kind::time, "time", "a time such as 18.5ms", parsed<parse_time>},
+    {Kind::bytes, "size", "a size such as 80GiB", parsed<parse_bytes>},
+    {Kind::bandwidth, "bandwidth", "a bandwidth such as 400Gb/s", parsed<parse_bandwidth>},
+    {Kind::flop_rate, "FLOP rate", "a rate such as 312TFLOP/s", parsed<parse_flop_rate>},
+    {Kind::duration, "duration", "a duration such as 30d", parsed<parse_duration>},
+    {Kind::power, "power", "a power such as 700W", parsed<parse_power>},
+    {Kind::carbon, "carbon intensity", "a carbon intensity such as 0.4kg/kWh", parsed<parse_carbon>},
+    {Kind::count, "count", "a count such as 2T", parsed<parse_count>},
+    {Kind::version, "version", "a version such as 2.18", parsed<parse_version>}};
 
 }  // namespace
 
@@ -105,32 +108,21 @@ std::optional<std::string> read_text(Diagnostics& problems, const Node& node, co
   return text ? std::optional(*text) : std::nullopt;
 }
 
-std::optional<Time> read_time(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Time>(problems, node, what, "a time such as 18.5ms", parse_time);
+const Measure* measure_of(fields::Form::Kind kind) {
+  const auto* found = std::find_if(std::begin(kMeasures), std::end(kMeasures), [&](auto& m) { return m.kind == kind; });
+  return found == std::end(kMeasures) ? nullptr : found;
 }
-std::optional<Bytes> read_bytes(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Bytes>(problems, node, what, "a size such as 80GiB", parse_bytes);
-}
-std::optional<Bandwidth> read_bandwidth(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Bandwidth>(problems, node, what, "a bandwidth such as 400Gb/s", parse_bandwidth);
-}
-std::optional<FlopRate> read_flop_rate(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<FlopRate>(problems, node, what, "a rate such as 312TFLOP/s", parse_flop_rate);
-}
-std::optional<Duration> read_duration(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Duration>(problems, node, what, "a duration such as 30d", parse_duration);
-}
-std::optional<Power> read_power(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Power>(problems, node, what, "a power such as 700W", parse_power);
-}
-std::optional<CarbonIntensity> read_carbon(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<CarbonIntensity>(problems, node, what, "a carbon intensity such as 0.4kg/kWh", parse_carbon);
-}
-std::optional<Count> read_count(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Count>(problems, node, what, "a count such as 2T", parse_count);
-}
-std::optional<Version> read_version(Diagnostics& problems, const Node& node, const std::string& what) {
-  return quantity<Version>(problems, node, what, "a version such as 2.18", parse_version);
+
+std::optional<fields::Value> read_measure(Diagnostics& problems, const Node& node, const std::string& what,
+                                          const Measure& measure) {
+  const std::string* text = scalar(problems, node, what, measure.example);
+  if (!text) return std::nullopt;
+  try {
+    return measure.parse(*text);
+  } catch (const UserError& e) {
+    problems.error(node.where(), fmt::format("{}: {}", what, e.diagnostics()[0].message));
+    return std::nullopt;
+  }
 }
 
 std::optional<std::size_t> read_choice(Diagnostics& problems, const Node& node, const std::string& what,
@@ -159,8 +151,18 @@ MapReader::MapReader(Diagnostics& problems, const Node* node, std::string name, 
   }
 }
 
+const Node* MapReader::said(std::string_view key) const {
+  const Node* node = node_;
+  for (std::size_t from = 0; node && from <= key.size();) {
+    const auto dot = std::min(key.find('.', from), key.size());
+    node = node->find(key.substr(from, dot - from));
+    from = dot + 1;
+  }
+  return node;
+}
+
 Location MapReader::at(std::string_view key) const {
-  const Node* value = node_ ? node_->find(key) : nullptr;
+  const Node* value = said(key);
   return value ? value->where() : place_.where();
 }
 
@@ -207,62 +209,6 @@ const Node* MapReader::number_of(std::string_view key, bool required, std::strin
   const auto before = problems_.count();
   const Node* value = uncited(key, find(key));
   return required ? demand(key, what, value, before) : value;
-}
-
-std::int64_t MapReader::integer(std::string_view key, IntegerRange range, std::optional<std::int64_t> fallback) {
-  const Node* value = number_of(key, !fallback, fmt::format("a whole number from {} to {}", range.low, range.high));
-  const auto read = value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
-  return read.value_or(fallback.value_or(range.low));
-}
-
-std::optional<std::int64_t> MapReader::optional_integer(std::string_view key, IntegerRange range) {
-  const Node* value = number_of(key, false, {});
-  return value ? read_integer(problems_, *value, label(key), range) : std::nullopt;
-}
-
-double MapReader::number(std::string_view key, NumberRange range, std::optional<double> fallback) {
-  const Node* value = number_of(key, !fallback, "a number");
-  const auto read = value ? read_number(problems_, *value, label(key), range) : std::nullopt;
-  return read.value_or(fallback.value_or(range.high));
-}
-
-bool MapReader::boolean(std::string_view key, std::optional<bool> fallback) {
-  const Node* value = number_of(key, !fallback, "true or false");
-  const auto read = value ? read_boolean(problems_, *value, label(key)) : std::nullopt;
-  return read.value_or(fallback.value_or(false));
-}
-
-std::string MapReader::text(std::string_view key, std::optional<std::string> fallback) {
-  const Node* value = number_of(key, !fallback, "a text");
-  const auto read = value ? read_text(problems_, *value, label(key)) : std::nullopt;
-  return read.value_or(fallback.value_or(""));
-}
-
-Time MapReader::time(std::string_view key, bool zero_allowed, std::optional<Time> fallback) {
-  const Node* value = number_of(key, !fallback, "a time such as 18.5ms");
-  const auto read = value ? read_time(problems_, *value, label(key)) : std::nullopt;
-  if (read && !zero_allowed && *read == Time{}) problems_.error(value->where(), label(key) + " must be above zero");
-  return read.value_or(fallback.value_or(Time{1}));
-}
-
-Bytes MapReader::bytes(std::string_view key, std::optional<Bytes> fallback) {
-  const Node* value = number_of(key, !fallback, "a size such as 80GiB");
-  const auto read = value ? read_bytes(problems_, *value, label(key)) : std::nullopt;
-  if (read && *read == Bytes{}) problems_.error(value->where(), label(key) + " must be above zero");
-  return read.value_or(fallback.value_or(Bytes{1}));
-}
-
-Bandwidth MapReader::bandwidth(std::string_view key, std::optional<Bandwidth> fallback) {
-  const Node* value = number_of(key, !fallback, "a bandwidth such as 400Gb/s");
-  const auto read = value ? read_bandwidth(problems_, *value, label(key)) : std::nullopt;
-  if (read && read->value() <= 0) problems_.error(value->where(), label(key) + " must be above zero");
-  return read.value_or(fallback.value_or(Bandwidth{1}));
-}
-
-FlopRate MapReader::flop_rate(std::string_view key, std::optional<FlopRate> fallback) {
-  const Node* value = number_of(key, !fallback, "a rate such as 312TFLOP/s");
-  const auto read = value ? read_flop_rate(problems_, *value, label(key)) : std::nullopt;
-  return read.value_or(fallback.value_or(FlopRate{1}));
 }
 
 std::optional<std::size_t> MapReader::pick(std::string_view key, const std::vector<std::string>& built,

@@ -127,7 +127,6 @@ struct Scenario {
   std::vector<cluster::Fault> faults;
   std::vector<std::uint32_t> on;  // the nodes used, on a cluster shared with other jobs (jobs_file.hpp); empty: all
   plan::Batch batch;
-  std::int64_t microbatches = 1;  // per pipeline and iteration
   ScheduleChoice schedule;
   OptimizerSync optimizer_sync;
   Simulate simulate;
@@ -140,6 +139,9 @@ struct Scenario {
   bool framework_named = false;
   std::vector<OtherFramework> other_framework;  // if it names none: the other candidates
   std::vector<std::string> assumptions, warnings;
+
+  // Per pipeline and iteration.
+  std::int64_t microbatches() const { return batch.global / (parallelism.data * batch.micro); }
 };
 
 // Reads one scenario file; `sets` are KEY=VALUE with dotted paths, applied before anything is checked. `backend`: whose
@@ -151,6 +153,9 @@ Scenario load(const std::string& path, const std::vector<std::string>& sets = {}
 // The same for a text; `origin` is its name in messages.
 Scenario load_text(const std::string& text, const std::string& origin, const std::vector<std::string>& sets = {},
                    const Files& files = disk());
+
+// A scenario that consists of settings alone, as a text with a line for each of its sections. Throws UserError.
+std::string text_of(const std::vector<std::string>& sets, const std::string& origin);
 
 struct Named {
   std::string name, summary, source;

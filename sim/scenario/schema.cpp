@@ -6,6 +6,7 @@
 
 #include "base/json.hpp"
 #include "scenario/format.hpp"
+#include "scenario/reader.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -30,27 +31,44 @@ Json quantity(const char* example) {
        {{{"type", "string"}, {"pattern", "^ *\\+?[0-9.]+([eE][+-]?[0-9]+)? *[A-Za-z][A-Za-z/]* *$"}}, {{"const", 0}}}}};
 }
 
+Json any_of(std::vector<Json> alternatives) {
+  if (alternatives.empty()) return Json::object();
+  if (alternatives.size() == 1) return alternatives.front();
+  return {{"anyOf", alternatives}};
+}
+
+Json mapping(const Files& files, const Key& key, bool overlaid);
+Json to_json(const Files& files, const Form& form);
+
+// Of a row: how many values, each of any of its forms.
+Json entry(const Files& files, const Form& form) {
+  if (!form.row) {
+    auto json = mapping(files, key_of_entry(form), false);
+    json["minProperties"] = 1;
+    return json;
+  }
+  std::vector<Json> values;
+  std::int64_t least = 0;
+  for (const auto& field : form.of->fields) {
+    auto json = to_json(files, field.form);
+    const auto same = [&](const Json& other) { return other.dump() == json.dump(); };
+    if (std::none_of(values.begin(), values.end(), same)) values.push_back(std::move(json));
+    least += field.required;
+  }
+  return {{"type", "array"},
+          {"items", any_of(std::move(values))},
+          {"minItems", least},
+          {"maxItems", static_cast<std::int64_t>(form.of->fields.size())}};
+}
+
 Json one(const Files& files, const Form& form) {
+  if (form.quantity() && form.kind != Form::Kind::count) return quantity(measure_of(form.kind)->example);
   switch (form.kind) {
     case Form::Kind::integer:
     case Form::Kind::number:
       return limited(form);
     case Form::Kind::boolean:
       return {{"type", "boolean"}};
-    case Form::Kind::time:
-      return quantity("a time such as 18.5ms");
-    case Form::Kind::bytes:
-      return quantity("a size such as 80GiB");
-    case Form::Kind::bandwidth:
-      return quantity("a bandwidth such as 400Gb/s");
-    case Form::Kind::flop_rate:
-      return quantity("a rate such as 312TFLOP/s");
-    case Form::Kind::duration:
-      return quantity("a duration such as 30d");
-    case Form::Kind::power:
-      return quantity("a power such as 700W");
-    case Form::Kind::carbon:
-      return quantity("a carbon intensity such as 0.4kg/kWh");
     case Form::Kind::count:
       return {{"description", "a count such as 2T, or 2e12"},
               {"anyOf",
@@ -63,18 +81,22 @@ Json one(const Files& files, const Form& form) {
       return {{"enum", form.names}};
     case Form::Kind::name:
       return {{"enum", names_of(files, form.what)}};
+    case Form::Kind::share:
+      return {{"description", "a share such as 0.02 or 2%"},
+              {"anyOf", {limited(form), {{"type", "string"}, {"pattern", "^[0-9.]+([eE][+-]?[0-9]+)?%$"}}}}};
+    case Form::Kind::entry:
+      return entry(files, form);
     case Form::Kind::table:
       return {{"type", "object"}, {"minProperties", 1}};
-    case Form::Kind::text:
-      break;
+    default:
+      return {{"type", "string"}};
   }
-  return {{"type", "string"}};
 }
 
 Json to_json(const Files& files, const Form& form) {
   if (!form.list) return one(files, form);
   Json json{{"type", "array"}, {"items", one(files, form)}};
-  if (form.some()) json["uniqueItems"] = true;
+  if (form.set) json["uniqueItems"] = true;
   if (form.each_once) {
     const auto count = static_cast<std::int64_t>(form.names.size());
     json["uniqueItems"] = true, json["minItems"] = count, json["maxItems"] = count;
@@ -82,19 +104,11 @@ Json to_json(const Files& files, const Form& form) {
   return json;
 }
 
-Json any_of(std::vector<Json> alternatives) {
-  if (alternatives.empty()) return Json::object();
-  if (alternatives.size() == 1) return alternatives.front();
-  return {{"anyOf", alternatives}};
-}
-
 // A word with the type that YAML gives it.
 Json typed(const std::string& text) {
   const auto json = Json::read(text);
   return json && (json->is_number() || json->is_boolean()) ? *json : Json(text);
 }
-
-Json mapping(const Files& files, const Key& key, bool overlaid);
 
 // `overlaid`: the mapping may override keys of a named file, which provides the missing ones.
 Json to_json(const Files& files, const Key& key, bool overlaid) {
@@ -141,6 +155,7 @@ Json mapping(const Files& files, const Key& key, bool overlaid) {
 }
 
 std::string say_one(const Form& form) {
+  if (const auto* measure = measure_of(form.kind)) return measure->word;
   switch (form.kind) {
     case Form::Kind::integer:
       return form.high < kExact ? fmt::format("whole number, {:.0f} to {:.0f}", form.low, form.high)
@@ -151,36 +166,20 @@ std::string say_one(const Form& form) {
                                 : fmt::format("number {} {}", form.above ? "above" : "from", form.low);
     case Form::Kind::boolean:
       return "true, false";
-    case Form::Kind::time:
-      return "time";
-    case Form::Kind::bytes:
-      return "size";
-    case Form::Kind::bandwidth:
-      return "bandwidth";
-    case Form::Kind::flop_rate:
-      return "FLOP rate";
-    case Form::Kind::duration:
-      return "duration";
-    case Form::Kind::power:
-      return "power";
-    case Form::Kind::carbon:
-      return "carbon intensity";
-    case Form::Kind::count:
-      return "count";
-    case Form::Kind::version:
-      return "version";
     case Form::Kind::choice:
       return fmt::format(
           "{}{}", fmt::join(form.names, ", "),
           form.planned.empty() ? "" : fmt::format(" (not built yet: {})", fmt::join(form.planned, ", ")));
     case Form::Kind::name:
       return "name of a " + form.what;
+    case Form::Kind::share:
+      return "share, such as 2%";
+    case Form::Kind::entry:
     case Form::Kind::table:
       return form.what;
-    case Form::Kind::text:
-      break;
+    default:
+      return "text";
   }
-  return "text";
 }
 
 std::string say(const Key& key) {

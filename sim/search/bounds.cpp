@@ -184,7 +184,7 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
     });
     if (alike) {
       const Time rounded((layers + 2) * kRoundedPerLayer);
-      prices.compute = share(std::max(Time{}, once - rounded) * s.microbatches, family.pipeline);
+      prices.compute = share(std::max(Time{}, once - rounded) * s.microbatches(), family.pipeline);
     }
     if (!with_floors) return prices;
     for (const auto& setting : space.settings(family)) {
@@ -223,7 +223,7 @@ std::optional<schedule::Problem> stages_of(const FamilyPrices& prices, const sce
   const bool ends = c.model.family != models::Family::mlp;
   schedule::Problem problem;
   problem.ranks = std::uint32_t(p.pipeline), problem.chunks = std::uint32_t(p.chunks);
-  problem.microbatches = std::uint32_t(scenario.microbatches);
+  problem.microbatches = std::uint32_t(scenario.microbatches());
   for (int copy = 0; copy < (both_ways ? 2 : 1); ++copy) {
     std::size_t part = 0;
     for (std::size_t s = 0; s < layers.size(); ++s) {

@@ -153,12 +153,12 @@ class Space::Builder {
           plan::broken_by_sequence(c.model, s.concrete->training, c.experts, s.parallelism, s.batch, 1)})
       if (!broken.empty()) return refuse(10, broken.front().rule);
     auto& orders = space_.orders_;
-    const Shape key{layout_.base, layout_.pipeline, s.microbatches};
+    const Shape key{layout_.base, layout_.pipeline, s.microbatches()};
     auto found = orders.find(key);
     if (found == orders.end()) found = orders.emplace(key, space_.find_orders(layout_)).first;
     if (found->second.empty())
       return refuse(11, fmt::format("none of plan.schedules and plan.chunks takes pipeline {} with {} micro-batches",
-                                    layout_.pipeline, s.microbatches));
+                                    layout_.pipeline, s.microbatches()));
     const auto settings = space_.settings(layout_);
     if (settings.empty()) return refuse(12, "no value of plan.zero goes with any of plan.offload");
     const auto layouts = std::uint64_t{found->second.size()} * settings.size();
@@ -309,7 +309,6 @@ scenario::Scenario Space::scenario(const Layout& layout) const {
   auto s = base(layout);
   s.job.reset();
   for (const auto& choice : choices()) choice.field->set(&s, choice.value(*this, layout));
-  s.microbatches = microbatches(layout);
   s.concrete->training.offload = file_.space.offload[layout.offload].states;
   s.simulate.detail = graph::Detail::stage;
   return s;

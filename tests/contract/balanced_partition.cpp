@@ -42,8 +42,7 @@ TEST_CASE("balanced is never slower than uniform") {
     s.concrete->framework.blocking_sends = random() % 2;
     s.concrete->training.recompute = pick(random, {models::Recompute::none, models::Recompute::full});
     s.batch.micro = pick<std::int64_t>(random, {1, 2});
-    s.microbatches = p.pipeline * pick<std::int64_t>(random, {1, 2, 4});
-    s.batch.global = s.microbatches * p.data * s.batch.micro;
+    s.batch.global = p.pipeline * pick<std::int64_t>(random, {1, 2, 4}) * p.data * s.batch.micro;
     if (model.layers < p.stages()) continue;
     s.schedule.name = p.chunks > 1 ? "interleaved-1f1b" : pick<const char*>(random, {"1f1b", "gpipe", "zb-h1"});
     i++;
@@ -53,7 +52,7 @@ TEST_CASE("balanced is never slower than uniform") {
     CAPTURE(model.layers);
     CAPTURE(model.vocabulary);
     CAPTURE(s.schedule.name);
-    CAPTURE(s.microbatches);
+    CAPTURE(s.microbatches());
     const Time uniform = answer::estimate(s).iteration;
     s.concrete->partition.kind = plan::Partition::Kind::balanced;
     const Time balanced = answer::estimate(s).iteration;

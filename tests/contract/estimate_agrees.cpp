@@ -49,8 +49,7 @@ TEST_CASE("an estimate is the simulated iteration") {
     s.concrete->framework.gradient_overlap =
         pick(random, {models::GradientOverlap::never, models::GradientOverlap::without_pipeline});
     if (s.batch.global % (p.data * s.batch.micro) != 0) continue;
-    s.microbatches = s.batch.global / (p.data * s.batch.micro);
-    if (p.chunks > 1 && s.microbatches % p.pipeline != 0) continue;
+    if (p.chunks > 1 && s.microbatches() % p.pipeline != 0) continue;
     s.schedule.name = p.chunks > 1 ? "interleaved-1f1b" : pick<const char*>(random, {"1f1b", "gpipe", "zb-h1"});
     i++;
     CAPTURE(p.tensor);

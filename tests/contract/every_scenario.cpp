@@ -48,7 +48,7 @@ TEST_CASE("every scenario loads without a warning, and no two ask the same quest
     INFO(file.string());
     const auto s = scenario::load(file.string());
     CHECK(s.warnings.empty());
-    CHECK(s.microbatches >= 1);
+    CHECK(s.microbatches() >= 1);
     CHECK(s.concrete.has_value() != s.abstract.has_value());
     CHECK_MESSAGE(digests.emplace(s.digest, file.string()).second, digests[s.digest]);
   }

@@ -176,13 +176,13 @@ TEST_CASE("impossible input is refused with its rule") {
       {"[{nic: 1, rate: 0}]", "rate"},
       {"[{gpu: 1, nic: 2, rate: 0.5}]", "give two faults"},
       {"[{gpu: 1}]", "slowdown"},
-      {"[{gpu: 1, slowdown: 1.2, rate: 0.5}]", "unknown key 'rate'"},
+      {"[{gpu: 1, slowdown: 1.2, rate: 0.5}]", "'rate' does not go with 'gpu'"},
       {"[{link: [leaf 0, leaf 1], rate: 0.5}]", "is no device"},
       {"[{link: [node 0 NIC 0, core 7], rate: 0.5}]", "nothing of this job goes over"},
       {"[{share: 1%, slowdown: 1.2}]", "is none"},
       {"[{}]", "a fault is"},
-      {"{gpu: 1}", "'faults' is a list"},
-      {"[]", "'faults' is a list"}};
+      {"{gpu: 1}", "'faults' must be a list"},
+      {"[]", "'faults' must be a list"}};
   for (const auto& [faults, rule] : cases) {
     CAPTURE(faults);
     const auto said = error_of(faults);

@@ -130,7 +130,7 @@ TEST_CASE("law: a micro-batch more costs a micro-batch") {
     // Schedules with several stages per rank, or two directions, process micro-batches in rounds of the pipeline.
     const bool rounds =
         trial.scenario().parallelism.chunks > 1 || trial.scenario().schedule.name.starts_with("dualpipe");
-    const auto m = trial.scenario().microbatches, unit = rounds ? 2 * trial.parallelism().pipeline : 1;
+    const auto m = trial.scenario().microbatches(), unit = rounds ? 2 * trial.parallelism().pipeline : 1;
     if (m % unit != 0) return;
     shared(trial, double(m), double(m + unit), 1, "micro-batches", {key("batch.global", b.global / m * (m + unit))});
   });

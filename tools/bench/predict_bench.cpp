@@ -41,8 +41,7 @@ std::vector<scenario::Scenario> layouts(std::size_t count) {
     p.zero = static_cast<int>(random() % 2);
     s.batch.micro = pick<std::int64_t>(random, {1, 2, 4, 8});
     if (s.batch.global % (p.data * s.batch.micro) != 0) continue;
-    s.microbatches = s.batch.global / (p.data * s.batch.micro);
-    if (p.chunks > 1 && s.microbatches % p.pipeline != 0) continue;
+    if (p.chunks > 1 && s.microbatches() % p.pipeline != 0) continue;
     s.schedule.name = p.chunks > 1 ? "interleaved-1f1b" : "1f1b";
     s.concrete->training.recompute =
         pick(random, {models::Recompute::none, models::Recompute::selective, models::Recompute::full});

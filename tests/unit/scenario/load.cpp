@@ -18,7 +18,7 @@ TEST_CASE("the example of the contract") {
   REQUIRE(s.concrete);
   CHECK_FALSE(s.abstract);
   CHECK(s.parallelism.gpus() == 1024);
-  CHECK(s.microbatches == 96);  // 1536 / (16 x 1)
+  CHECK(s.microbatches() == 96);  // 1536 / (16 x 1)
   CHECK(s.batch.sequence == 2048);
   const auto& c = *s.concrete;
   CHECK(c.model.head_dim == 128);  // 12288 / 96
@@ -266,7 +266,7 @@ TEST_CASE("abstract scenarios: one value for all stages, or a list") {
       "memory: {activation: 100, weight_hold: [32, 33], limit: 800}\n");
   REQUIRE(s.abstract);
   CHECK_FALSE(s.concrete);
-  CHECK(s.microbatches == 24);
+  CHECK(s.microbatches() == 24);
   CHECK(s.abstract->forward == std::vector<Time>(2, picoseconds(18'522'000'000)));
   CHECK(s.abstract->backward[1] == picoseconds(19'000'000'000));
   CHECK(s.abstract->transfer == picoseconds(601'000'000));
