@@ -103,7 +103,7 @@ Key made() {
   links("links.scale_up", "what the links are", "NVLink, or PCIe with `pcie-host`, with cautious constants");
   links("collectives.measured_on", "what the links were", "those of the cluster");
   for (const char* where : {"links.scale_up", "collectives.measured_on"})
-    extra(cluster.at(where), "kind", {cluster::interconnect_fields().at("kind").form},
+    extra(cluster.at(where), "kind", {assumed_kinds()},
           "in the place of `interconnect`: links of that kind with cautious constants");
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
         "nodes with GPUs of another kind, in the order of the nodes");
@@ -195,6 +195,12 @@ Key& Key::at(std::string_view sought) {
 const Key* Key::find(std::string_view sought) const {
   const auto found = std::find_if(below.begin(), below.end(), [&](const Key& k) { return k.name == sought; });
   return found == below.end() ? nullptr : &*found;
+}
+
+Form assumed_kinds() {
+  Form form = cluster::interconnect_fields().at("kind").form;
+  std::erase(form.names, "memory");
+  return form;
 }
 
 Key key_of_entry(const Form& entry) {

@@ -30,6 +30,9 @@ struct Key {
 const Key& format();
 Key key_of_entry(const fields::Form& entry);
 
+// Kinds of links that have cautious constants, configs/interconnects/assumed-KIND.yaml.
+fields::Form assumed_kinds();
+
 // The valid names for `what`, such as "schedule" or "GPU".
 std::vector<std::string> names_of(const Files& files, const std::string& what);
 

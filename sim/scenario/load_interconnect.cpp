@@ -6,6 +6,7 @@
 #include "cluster/fields.hpp"
 #include "collective/registry.hpp"
 #include "scenario/cluster_file.hpp"
+#include "scenario/format.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -69,7 +70,7 @@ const Node* said_interconnect(Context& context, const Node* links, MapReader* as
   const bool given = named && named->kind != Node::Kind::null;
   if (const Node* kind = links->find("kind")) {
     if (given) context.problems.error(kind->where(), "'kind' and 'interconnect' say the same; leave one out");
-    const auto which = read_value(context.problems, *kind, "'kind'", cluster::interconnect_fields().at("kind").form);
+    const auto which = read_value(context.problems, *kind, "'kind'", assumed_kinds());
     return which ? name_at(context, *kind, "assumed-" + std::get<std::string>(*which)) : nullptr;
   }
   return given ? named : nullptr;
