@@ -88,7 +88,6 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   if (scenario.data_parallel.served())
     serial.data_parallel.delay = scenario.data_parallel.delay,
     serial.data_parallel.performed = scenario.data_parallel.performed;
-  serial.microbatches = scenario.batch.global / scenario.batch.micro;
   serial.schedule = {};
   serial.schedule.name = "naive";
   serial.optimizer_sync = {};
@@ -102,7 +101,7 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
     if (serially && c.training.precision == Precision::fp32 && !c.training.norms_first())
       c.training.optimizer = &models::optimizer(serially);
     else
-      serial.batch.micro = serial.batch.global, serial.microbatches = 1;
+      serial.batch.micro = serial.batch.global;
   }
   // Capacity slots are per micro-batch, so a larger micro-batch drops other rows.
   if (c.model.is_moe() && c.experts.capacity && serial.batch.micro != scenario.batch.micro)

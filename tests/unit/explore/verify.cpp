@@ -209,7 +209,7 @@ TEST_CASE("the serial reference has the same batch, model and optimizer on one r
   CHECK(serial.concrete->training.optimizer == &models::optimizer("adamw"));
   CHECK(serial.batch.global == 16);
   CHECK(serial.batch.micro == 2);
-  CHECK(serial.microbatches == 8);  // 16 / 2; the scenario has 4 in each of 2 pipelines
+  CHECK(serial.microbatches() == 8);  // 16 / 2; the scenario has 4 in each of 2 pipelines
   const auto data = learning(scenario), reference = learning(serial);
   CHECK(data.microbatches == 4);
   CHECK(reference.microbatches == 8);
