@@ -101,7 +101,7 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
         "6:47: framework 'native' multiplies and communicates one after the other; leave 'overlap.tensor' out or set "
         "it to false");
   CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
-        "6:61: framework 'native' takes back steps of adamw only; use it, or 'optimizer_sync: barrier'");
+        "6:61: framework 'native' takes back no steps of sgd; use adamw, or 'optimizer_sync: barrier'");
   CHECK(joined(kTiny + "framework: {use: native, dropout: true}\n") ==
         "7:35: framework 'native' has 'native_kernels', which know no 'dropout'; leave it out");
 }
@@ -145,7 +145,7 @@ TEST_CASE("rates of learning") {
   CHECK(load_text(with(kTiny, "fp32}", "fp32, optimizer: lomo}")).concrete->training.learning_rate == .1);
   CHECK(errors(kTiny, "fp32}", "fp32, learning_rate: 0}") != "");
   CHECK(errors(kMlp, "sgd}", "sgd, weight_decay: 0.1}") ==
-        "6:59: 'weight_decay' is a term of adamw; leave it out for other optimizers");
+        "6:59: 'weight_decay' is no term of sgd; leave it out, or set 'optimizer' to adamw");
   // What is learned depends on them; what the other framework predicts does not.
   const Folder folder;
   const auto digest = [&](const std::string& text) { return load(folder.write("x.yaml", text)).digest; };
