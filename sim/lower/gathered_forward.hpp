@@ -1,6 +1,6 @@
 // ZeRO-1 that gathers, under the forward, the parameters that the previous step updated
-// (plan::Plan::gathers_under_forward): bucket by bucket, in the order in which the forward needs them, back to back
-// from the start of the step. Buckets are those of the gradients, from last to first (Megatron-Core,
+// (plan::StatePolicy::Gather::under_forward): bucket by bucket, in the order in which the forward needs them, back to
+// back from the start of the step. Buckets are those of the gradients, from last to first (Megatron-Core,
 // distributed/param_and_grad_buffer.py and the forward pre-hooks of distributed_data_parallel.py).
 #pragma once
 #include <map>
