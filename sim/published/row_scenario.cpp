@@ -7,6 +7,7 @@
 
 #include "base/json.hpp"
 #include "scenario/renamed.hpp"
+#include "scenario/scenario.hpp"
 
 namespace rehearsal::published {
 namespace {
