@@ -23,8 +23,8 @@ void Checkpoints::open() {
                {.size = slice(draft_.pipe.plan->message), .category = MemoryCategory::activations, .tier = Tier::host});
 }
 
-Tiers::Staged Checkpoints::staged() {
-  return compute_ ? Tiers::Staged(&pool_) : Tiers::Staged(MemoryCategory::activations);
+Tiers::StagedThrough Checkpoints::staged() {
+  return compute_ ? Tiers::StagedThrough(&pool_) : Tiers::StagedThrough(MemoryCategory::activations);
 }
 
 bool Checkpoints::keeps(std::uint16_t layer) const {

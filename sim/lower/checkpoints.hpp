@@ -54,7 +54,7 @@ class Checkpoints {
     std::optional<LocalTask> copy = {};  // from there
   };
   Bytes slice(Bytes whole) const { return Bytes(whole.count() / cut_); }
-  Tiers::Staged staged();
+  Tiers::StagedThrough staged();
 
   ProgramDraft& draft_;
   const Rows rows_;

@@ -59,7 +59,7 @@ LocalTask Tiers::copy(Bytes size, const TierBuffer& from, const TierBuffer& to, 
 }
 
 Tiers::Moved Tiers::move(Bytes size, const TierBuffer& from, const TierBuffer& to, const Coordinates& at, When when,
-                         Staged staged, const CopyWay& through) {
+                         StagedThrough staged, const CopyWay& through) {
   if (from.tier != Tier::nvme && to.tier != Tier::nvme) {
     add(when.ready, when.room);
     const auto there = copy(size, from, to, at, std::move(when.ready), through);
@@ -80,7 +80,7 @@ Tiers::Moved Tiers::move(Bytes size, const TierBuffer& from, const TierBuffer& t
 }
 
 LocalTask Tiers::leave(Bytes size, BufferId from, const TierBuffer& to, bool fresh, const Coordinates& at, When when,
-                       Staged staged, const CopyWay& through) {
+                       StagedThrough staged, const CopyWay& through) {
   if (!compute_) return move(size, {Tier::device, {from}}, to, at, std::move(when), staged, through).there;
   settle(1, at);
   const BufferUse made(to.buffer(), Access::allocate);
@@ -92,7 +92,7 @@ LocalTask Tiers::leave(Bytes size, BufferId from, const TierBuffer& to, bool fre
 }
 
 LocalTask Tiers::come(Bytes size, const TierBuffer& from, BufferId to, const Coordinates& at, When when,
-                      Staged staged) {
+                      StagedThrough staged) {
   const BufferUse made(to, Access::allocate);
   if (compute_) when.room.push_back(compute_->join(at, std::span(&made, 1)));
   return move(size, from, {Tier::device, {to}}, at, std::move(when), staged).there;

@@ -62,20 +62,20 @@ class Tiers {
   struct When {
     std::vector<LocalTask> ready, room;
   };
-  using Staged = std::variant<graph::MemoryCategory, BufferPool*>;
+  using StagedThrough = std::variant<graph::MemoryCategory, BufferPool*>;
   struct Moved {
     LocalTask left, there;
   };
   Moved move(Bytes size, const TierBuffer& from, const TierBuffer& to, const graph::Coordinates& at, When when,
-             Staged staged, const CopyWay& through = {});
+             StagedThrough staged, const CopyWay& through = {});
 
   // A value leaves the device for `to`, which is allocated first if it is `fresh`; its buffer is freed when it has
   // left. And comes back into a buffer that is allocated for it. Native kernels wait for what all before them have
   // made.
   LocalTask leave(Bytes size, BufferId from, const TierBuffer& to, bool fresh, const graph::Coordinates& at, When when,
-                  Staged staged, const CopyWay& through = {});
+                  StagedThrough staged, const CopyWay& through = {});
   LocalTask come(Bytes size, const TierBuffer& from, BufferId to, const graph::Coordinates& at, When when,
-                 Staged staged);
+                 StagedThrough staged);
   // The compute lane frees buffers that have left, all but the newest `but`.
   void settle(std::size_t but, const graph::Coordinates& at);
 

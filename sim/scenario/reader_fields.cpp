@@ -118,7 +118,7 @@ std::optional<Value> read_list(Diagnostics& problems, const Node& node, const st
 
 // One value or a list without repetition, in ascending order.
 std::optional<Value> read_set(Diagnostics& problems, const Node& node, const std::string& what, Form form) {
-  form.list = false;
+  form.list = form.set = form.or_one = false;
   std::vector<const Node*> items{&node};
   if (node.kind == Node::Kind::sequence) items = node.items;
   const auto before = problems.count();

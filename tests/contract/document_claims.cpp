@@ -56,6 +56,13 @@ const Claim kClaims[] = {
      "check scenarios/llama3-70b-64xh100.yaml --set schedule=pipedream", 2, "pipedream"},
     {"docs/models.md", "What it cannot do is refused by name",
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set training.kernels=unfused", 2, "kernels"},
+    {"CONTRIBUTING.md", "refuses it until it has `.kernels`",
+     "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set training.optimizer=muon", 2, "no kernels"},
+    {"docs/models.md", "These are predicted and not performed, and were never compared with a run",
+     "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set model.family=llama --set "
+     "model.ffn_kind=swiglu --set 'model.mixer={window: 8}'",
+     2, "windows"},
+    {"docs/models.md", "Muon is predicted, not performed", kOfTheWorld, 0, "the same"},
     {"docs/models.md", "never compared with a run", kOfTheWorld, 0, "of published runs: no table has one"},
     {"docs/models.md", "which its rule does not even out; never compared with a run", kOfTheWorld, 0, "likewise"},
     {"docs/models.md", "several hosts were never tried", kOfTheWorld, 0, "of what was tried"},

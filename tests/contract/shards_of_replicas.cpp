@@ -76,7 +76,7 @@ TEST_CASE("every door and every detail gives the same") {
     const auto off = two_nodes(parallelism, {"simulate.contention=off"});
     const auto time = answer::predict(off).summary.iteration;
     CHECK(answer::estimate(off).iteration == time);
-    for (const char* more : {"simulate.symmetry=false", "simulate.detail=operator", "simulate.detail=stage"})
+    for (const char* more : {"simulate.symmetry=off", "simulate.detail=layer", "simulate.detail=stage"})
       CHECK(answer::predict(two_nodes(parallelism, {"simulate.contention=off", more})).summary.iteration == time);
   }
 }
