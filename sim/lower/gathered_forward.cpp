@@ -40,9 +40,8 @@ GatheredForward::GatheredForward(ProgramDraft& draft, const std::vector<std::uin
     const auto [stage, use] = bucket->parts.back();  // the first in forward order
     const Coordinates at{Pass::parameter_gather, static_cast<std::uint16_t>(stage), uses_of(stage)[use].layer,
                          graph::kNoMicrobatch};
-    const auto gathered =
-        draft.data_collective(CollectiveKind::all_gather, bytes(bucket->parameters * each), at, {}, {}, 1,
-                              Precision::fp32, bucket->experts ? Axis::expert_data : Axis::data);
+    const auto gathered = draft.data_collective(CollectiveKind::all_gather, bytes(bucket->parameters * each), at, {},
+                                                {}, 1, Precision::fp32, replicas(bucket->experts));
     for (const auto& part : bucket->parts) before_[part].push_back(gathered);
   }
 }

@@ -234,8 +234,8 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     gathered_[unit].push_back(whole);
     uses.emplace_back(whole, Access::allocate);
     const auto kind = offload.one_owner ? CollectiveKind::broadcast : CollectiveKind::all_gather;
-    before.push_back(draft_.data_collective(kind, size, here, ready, uses, tensors(unit), Precision::fp32,
-                                            experts ? Axis::expert_data : Axis::data));
+    before.push_back(
+        draft_.data_collective(kind, size, here, ready, uses, tensors(unit), Precision::fp32, replicas(experts)));
   }
 }
 
@@ -354,7 +354,7 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
   }
   const LocalTask task = draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
                                                 size, batch.at, std::vector{*batch.complete}, uses, bucket.tensors,
-                                                Precision::fp32, bucket.experts ? Axis::expert_data : Axis::data);
+                                                Precision::fp32, replicas(bucket.experts));
   return leaves ? store(batch, shard, task, own) : task;
 }
 

@@ -99,7 +99,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   std::vector<EndTask> tasks;
   const auto states = plan::state_bytes(plan.job.training);
   const auto held = plan.learning(stages);
-  const double replicas = double(plan.shards()), expert_replicas = double(plan.expert_replicas());
+  const double shards = double(plan.shards()), expert_replicas = double(plan.expert_replicas());
   const auto policy = plan::state_policy(plan);
   const bool experts = held.experts > 0 && expert_replicas > 1;
   if (!reduced) reduce(plan, held.dense, Axis::data, tasks);
@@ -109,8 +109,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   const bool end =
       std::any_of(stages.begin(), stages.end(), [&](auto s) { return plan.stage(s).embedding || plan.stage(s).head; });
   if (plan.shares_embedding() && end && !plan.one_table(stages)) {
-    const double shards = policy.shards_gradients ? replicas : 1;  // each GPU's own part of the sum
-    const Bytes size = bytes(plan.table_parameters() * states.gradients / shards);
+    const double parts = policy.shards_gradients ? shards : 1;  // each GPU has its own part of the sum
+    const Bytes size = bytes(plan.table_parameters() * states.gradients / parts);
     tasks.push_back({graph::Collective{CollectiveKind::all_reduce, size, plan.group(Axis::pipeline)}, Lane::data_comm,
                      Pass::embedding_reduce, Axis::pipeline});
   }
@@ -119,7 +119,7 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   // (6 B each: read and write of fp16 parameters and gradients), which ZeRO-3 never holds whole.
   if (policy.update == plan::StatePolicy::Update::in_backward) return tasks;  // done
   const bool flat = policy.gathers_updated();
-  const double own = policy.shards_optimizer ? held.dense / replicas + held.experts / expert_replicas : held.all();
+  const double own = policy.shards_optimizer ? held.dense / shards + held.experts / expert_replicas : held.all();
   const double moved = models::optimizer_bytes(plan.job.training, plan.job.framework);
   const bool on_host = policy.update == plan::StatePolicy::Update::host;  // which then also unscales gradients
   if (plan.job.training.scales_loss() && plan.job.framework.scaling_bytes > 0 && !on_host)

@@ -8,140 +8,16 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/range.hpp"
 #include "models/rehearsal.hpp"
 #include "models/shapes.hpp"
 #include "plan/layouts.hpp"
 #include "plan/partition.hpp"
+#include "plan/refusals.hpp"
 #include "plan/routing.hpp"
-#include "plan/rules.hpp"
 #include "plan/state_policy.hpp"
-#include "plan/unpriced.hpp"
 
 namespace rehearsal::plan {
 namespace {
-
-void check(const Job& job) {
-  const auto& p = job.parallelism;
-  for (const auto& broken :
-       {broken_by_degrees(job.model, job.training, job.experts, p),
-        broken_by_sequence(job.model, job.training, job.experts, p, job.batch, job.pieces),
-        broken_by_offload(job.model, job.training, job.framework, p, job.cluster.host, job.copies)})
-    if (!broken.empty()) throw UserError(broken.front().rule);
-}
-
-void check_adapters(const Job& job) {
-  const auto& t = job.training;
-  if (!t.frozen()) {
-    if (!t.adapted_layers.empty()) throw UserError("training.lora.modules have no adapters; set training.lora.rank");
-    return;
-  }
-  const auto refuse = [](bool wrong, const char* what) {
-    if (wrong) throw UserError(fmt::format("training.lora: {}; leave it out", what));
-  };
-  refuse(job.framework.native_kernels, "this program's own kernels train every parameter");
-  refuse(job.model.is_moe() || job.model.mla || job.model.skips() > 0,
-         "adapters are known beside the linear layers of dense models, without experts, latent attention or skips");
-  refuse(t.updates_at_once(), "adapters are not known with optimizers that step inside the backward");
-  refuse(job.data_parallel.served(), "servers would hold what is frozen");
-  refuse(t.offload.states() || t.offload.tiles > 1, "frozen parameters have no states that could leave the GPU");
-}
-
-std::string refusal(const Job& job) {
-  const auto& p = job.parallelism;
-  const auto refuses = job.training.optimizer->refuses;
-  if (!refuses) return "";
-  return refuses({job.training, job.framework.native_kernels, job.model.is_moe(), std::max(p.tensor, p.expert_tensor)});
-}
-
-// An optimizer that steps on whole matrices does so where these are, and all at once.
-void check_whole_matrices(const Job& job) {
-  const auto& optimizer = *job.training.optimizer;
-  const auto refuse = [&](bool wrong, const char* what) {
-    if (wrong) throw UserError(fmt::format("optimizer {} steps on whole matrices: {}", optimizer.name, what));
-  };
-  const bool matrices = optimizer.on_matrices != nullptr;
-  refuse(matrices && job.training.offload.states(), "its states stay on the GPU; leave training.offload out");
-  refuse(matrices && job.data_parallel.served(),
-         "parameter servers have parts of them; set data_parallel to all-reduce");
-  refuse(job.framework.native_kernels && !optimizer.kernels,
-         "this program has no kernels for that; choose a 'framework'");
-}
-
-// Groups of replicas that share states, and hold copies of each other's (HSDP).
-void check_copies(const Job& job) {
-  const auto& p = job.parallelism;
-  if (p.shard == 0 || p.shard == p.data) return;
-  const auto refuse = [](bool wrong, const char* what) {
-    if (wrong) throw UserError(fmt::format("parallelism.shard: {}; leave it out", what));
-  };
-  refuse(job.framework.native_kernels, "this program's own kernels share states among all replicas");
-  refuse(job.copies > 1, "it is not known with schedules that train two copies of the model");
-  refuse(!p.layouts.empty(), "stages with layouts of their own share states among all replicas");
-}
-
-// Requirements of an optimizer that steps inside the backward.
-void check_updates_at_once(const Job& job) {
-  const auto& p = job.parallelism;
-  using models::GradientClipping;
-  if (!job.training.updates_at_once()) {
-    if (job.training.clipping != GradientClipping::none)
-      throw UserError(
-          "gradient_clipping is of optimizers that step inside the backward; that of others is part of "
-          "framework.optimizer_bytes: leave it out, or set training.optimizer to lomo");
-    if (const auto why = refusal(job); !why.empty())
-      throw UserError(fmt::format("optimizer {}: {}", job.training.optimizer->name, why));
-    return;
-  }
-  const auto& optimizer = *job.training.optimizer;
-  const bool on_request = job.training.optimizer_in_backward;
-  const auto refuse = [&](const std::string& what) {
-    throw UserError(
-        fmt::format("optimizer {} updates each parameter inside the backward, from the gradient of one "
-                    "micro-batch: {}",
-                    optimizer.name, what));
-  };
-  if (on_request && !optimizer.may_in_backward)
-    throw UserError(fmt::format("training.optimizer_in_backward is not of {}; leave it out", optimizer.name));
-  if (on_request && (p.data * p.context > 1 || job.framework.native_kernels))
-    refuse(job.framework.native_kernels
-               ? "this program's own kernels step once, behind the backward; leave training.optimizer_in_backward out"
-               : "it is known of one replica; set parallelism.data and context to 1, or leave "
-                 "training.optimizer_in_backward out");
-  if (on_request && job.training.clipping != GradientClipping::none)
-    refuse("nobody knows the norm of all gradients by then; leave gradient_clipping out");
-  if (job.microbatches > 1)
-    refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
-                       job.microbatches));
-  if (on_request) return;
-  if (job.framework.native_kernels && p.zero > 0)
-    refuse("there are no states for zero to shard; set parallelism.zero to 0");
-  if (!job.framework.native_kernels && p.zero != 3 && p.data * p.context > 1)
-    refuse("frameworks reduce it over replicas with zero 3 alone; set parallelism.zero to 3");
-  if (!job.framework.native_kernels && p.zero == 3 && p.data * p.context == 1)
-    refuse("there is nothing that zero 3 could shard over one GPU; set parallelism.zero to 0");
-  if (const auto why = refusal(job); !why.empty()) refuse(why);
-  if (job.training.norms_first() && p.pipeline > 1)
-    refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
-  if (job.framework.native_kernels && job.training.norms_first() && (p.tensor > 1 || job.model.is_moe()))
-    refuse(
-        "this program's own kernels add up the norm of what one rank has whole; set parallelism.tensor to 1 and "
-        "choose a model without experts");
-  if (job.training.scales_loss() && !job.training.norms_first())
-    refuse(
-        "an overflow must be known before anything is updated, and the backward that takes norms finds out; set "
-        "gradient_clipping to norm");
-  if (job.pieces > 1) refuse("a piece of a sequence has a part of it; set schedule to 1f1b");
-  if (job.model.tie_embeddings && job.model.family != models::Family::mlp)
-    refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
-}
-
-// Options that native kernels, or their lowering, do not support.
-void check_performed(const Job& job, const std::vector<std::int64_t>& layers) {
-  const auto& p = job.parallelism;
-  if (job.model.family == models::Family::mlp && p.pipeline * p.chunks > 1 && layers.front() == 0)
-    throw UserError("the first stage of an mlp needs at least one layer: nothing comes before its layers");
-}
 
 void note_sharding(Plan& plan) {
   if (plan.performed() || plan.zero() < 2) return;
@@ -241,18 +117,6 @@ GroupShape mirrored(const Mesh& mesh, Axes axes, std::int64_t domain) {
   return shape;
 }
 
-// Bytes are counted in 63 bits: the widest tensor of a layer times the layers that a stage may hold must fit.
-void check_sizes(const Job& job) {
-  const auto& m = job.model;
-  const bool scores = job.training.attention == models::AttentionKind::unfused;
-  const double columns = std::max({double(m.hidden) * 4, double(m.heads) * double(m.head_dim) * 3, double(m.ffn) * 2,
-                                   double(m.vocabulary), scores ? double(m.heads) * double(job.batch.sequence) : 0});
-  const double rows = double(job.batch.micro) * double(job.batch.sequence);
-  const double layers = double(m.layers) / double(job.parallelism.stages()) + 2;
-  if (!(8 * rows * columns / double(job.parallelism.tensor) * layers * double(job.microbatches) < 0x1p62))
-    refuse_size();
-}
-
 models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
   if (!job.framework.native_kernels)
     return models::framework_network(job.model, job.training, job.framework, shard, routed);
@@ -290,7 +154,7 @@ void check_servers(const Plan& plan) {
 Plan make_plan(Job job) {
   const auto& p = job.parallelism;
   if (!p.layouts.empty()) {
-    check_copies(job);
+    refuse_copies(job);
     return plan_of_layouts(std::move(job));
   }
   if (p.gpus() > job.cluster.gpus())
@@ -310,9 +174,7 @@ GroupShape group_shape(const Mesh& mesh, Axis axis, const Job& job, const cluste
 }
 
 Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
-  check(job);
-  refuse_unpriced(job);
-  check_sizes(job);
+  refuse_unfit(job);
   Plan plan;
   const auto& p = job.parallelism;
   const auto layers =
@@ -338,11 +200,8 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
                 .expert_tensor = p.expert_tensor,
                 .redundant_experts = job.experts.redundant,
                 .updates_in_backward = job.training.updates_at_once() && p.zero < 3};
-  if (job.framework.native_kernels) check_performed(job, layers);
-  check_whole_matrices(job);
-  check_copies(job);
-  check_updates_at_once(job);
-  check_adapters(job);
+  if (job.framework.native_kernels) refuse_performing(job, layers);
+  refuse_step(job);
   const auto routed = job.framework.native_kernels ? models::Routed{} : routing(job);
   if (!job.framework.native_kernels) note_routing(plan, routed);
   plan.kept = routed.kept;

@@ -1,0 +1,214 @@
+// What may be said of a model: its sizes, its mixers and feed-forward parts, layers that are listed, its experts.
+#include "models/fields.hpp"
+
+namespace rehearsal::models {
+
+using namespace fields;
+
+constexpr double kWidest = 1e7, kMostExperts = 100'000, kMostRedundant = 100'000;
+
+namespace {
+
+const Description& mla_fields() {
+  static const Description all = describe<Mla>(
+      {},
+      field<&Mla::query_rank>("query_rank", whole(1, kWidest), {[](const Mla&) -> std::int64_t { return 0; }, "none"},
+                              "width that queries pass through; without it they are one product"),
+      field<&Mla::kv_rank>("kv_rank", whole(1, kWidest), kRequired, "width that keys and values pass through"),
+      field<&Mla::rotary_dim>("rotary_dim", whole(1, kWidest), kRequired,
+                              "columns of a head's queries and of the one rotary key that hold the position"),
+      field<&Mla::head_dim>("head_dim", whole(1, kWidest), kRequired,
+                            "columns of a head's queries and keys without it"),
+      field<&Mla::value_dim>("value_dim", whole(1, kWidest), kRequired, "columns of a head's values"));
+  return all;
+}
+
+// Of one layer. `own`: what a model says at its top for all layers, the layer may say for itself.
+Description mixer_fields(bool own) {
+  using M = Mixer;
+  const auto top = [own]<class Field>(Field member) -> Field {
+    if (own) return member;
+    return settled(std::move(member));
+  };
+  return describe<M>(
+      {}, top(field<&M::heads>("heads", whole(1, 1'000'000), kDefault, "of attention, or of the values of a state")),
+      top(field<&M::kv_heads>("kv_heads", whole(1, 1'000'000), kDefault,
+                              "of keys and values, or of the keys of a state")),
+      top(field<&M::head_dim>("head_dim", whole(1, kWidest), kDefault, "columns of a head's queries and keys")),
+      aside<&M::mla>("as the model has it"),
+      top(choice<&M::kind>(
+          "kind",
+          {{"attention", MixerKind::attention},
+           {"mla", MixerKind::attention},
+           {"linear", MixerKind::delta},
+           {"delta", MixerKind::delta},
+           {"mamba2", MixerKind::mamba2},
+           {"lightning", MixerKind::lightning},
+           {"none", MixerKind::none}},
+          kDefault,
+          "linear: the gated delta rule; lightning: linear attention with a decay; these and mamba2 keep a "
+          "state and look at no earlier token")),
+      field<&M::value_columns>("value_dim", whole(0, kWidest), kDefault,
+                               "columns of a head's values, where they are not `head_dim`"),
+      field<&M::window>("window", whole(0, 1e9), kDefault, "keys that a query sees back, itself included; 0: all"),
+      field<&M::chunk>("chunk", whole(0, 1e9), kDefault, "tokens see those of their own chunk of as many; 0: all"),
+      field<&M::sparse>("sparse", whole(0, 1e9), kDefault,
+                        "keys that a query sees, those that an indexer scores highest; 0: all"),
+      field<&M::index_heads>("index_heads", whole(0, 100'000), kDefault, "of the indexer of sparse attention"),
+      field<&M::index_dim>("index_dim", whole(0, 100'000), kDefault, "columns of such a head"),
+      field<&M::gate>("gate", boolean(), kDefault, "results pass a sigmoid gate of the layer's input"),
+      field<&M::sinks>("sinks", boolean(), kDefault, "each head has one more score, which is learned"),
+      field<&M::qk_norm>("qk_norm", boolean(), kDefault, "queries and keys are normed, head by head"),
+      top(field<&M::convolution>("convolution", whole(0, 64), kDefault,
+                                 "taps of the short convolution before a state; 0: none")));
+}
+
+const Description& mixer_defaults() {
+  static const Description all = mixer_fields(false);
+  return all;
+}
+
+}  // namespace
+
+const Description& layer_mixer() {
+  static const Description all = mixer_fields(true);
+  return all;
+}
+const Description& layer_feed_forward() {
+  using F = FeedForward;
+  static const Description all = describe<F>(
+      {},
+      settled(choice<&F::kind>(
+          "ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"squared-relu", FfnKind::squared_relu}},
+          kDefault, "")),
+      field<&F::width>("width", whole(1, kWidest), kDefault, "of a dense layer"),
+      settled(field<&F::experts>("experts", whole(1, kMostExperts), kDefault, "")),
+      field<&F::experts_per_token>("experts_per_token", whole(1, kMostExperts), kDefault, "that a token is sent to"),
+      field<&F::expert_width>("expert_ffn", whole(1, kWidest), kDefault, "width of one expert"),
+      field<&F::shared_width>("shared_ffn", whole(0, kWidest), kDefault, "width of all shared experts together"),
+      field<&F::latent>("expert_latent", whole(0, kWidest), kDefault, "columns that experts work on; 0: the layer's"));
+  return all;
+}
+
+namespace {
+
+// Every value of the runs, for the digest.
+std::string said(const std::vector<LayerTable::Row>& runs) {
+  std::string text;
+  const auto add = [&](const Description& description, const void* object) {
+    for (const auto& field : description.fields) text += field.key + "=" + written(field.get(object)) + ";";
+  };
+  for (const auto& [layer, count] : runs) {
+    text += std::to_string(count) + ":";
+    add(layer_mixer(), &layer.mixer), add(layer_feed_forward(), &layer.ffn);
+  }
+  return text;
+}
+
+}  // namespace
+
+const Description& model_fields() {
+  using T = Transformer;
+  static const auto is_mlp = [](const T& m) { return m.family == Family::mlp; };
+  static const auto none = [](const T&) -> std::int64_t { return 0; };
+  static const Description all = describe<T>(
+      {.groups = {{.key = "mla",
+                   .help = "multi-head latent attention (DeepSeek); instead of `kv_heads` and `head_dim`"},
+                  {.key = "mixer", .help = "how tokens see each other, in every layer that does not say it itself"}}},
+      nested<&T::mixing>("mixer", mixer_defaults()), settled(field<&T::name>("name", text(), kDefault, "")),
+      choice<&T::family>("family",
+                         {{"gpt", Family::gpt},
+                          {"llama", Family::llama},
+                          {"moe", Family::moe},
+                          {"u-transformer", Family::u_transformer},
+                          {"mlp", Family::mlp}},
+                         kRequired,
+                         "moe: llama with experts; u-transformer: gpt with skip connections from each layer of the "
+                         "first half to its mirror image in the second; mlp: this program's own kernels only"),
+      or_also(field<&T::layers>("layers", whole(1, 100'000), kRequired,
+                                "a number; or a list of runs {repeat: N, mixer: {...}, ffn: {...}}, or of {repeat: N, "
+                                "layers: [...]}; what a run does not say is as the model says"),
+              {list_of(table("runs of layers"))}),
+      settled(opaque<&T::listed>("listed_layers", "runs of layers", said, "")),
+      field<&T::hidden>("hidden", whole(1, kWidest), kRequired, "width between layers"),
+      field<&T::heads>("heads", whole(1, 1'000'000), {none, "required; an mlp has none"}, "attention heads"),
+      nested<&T::mla>("mla", mla_fields()),
+      field<&T::kv_heads>("kv_heads", whole(1, 1'000'000), {[](const T& m) { return m.heads; }, "`heads`"},
+                          "of keys and values: grouped-query attention"),
+      field<&T::head_dim>("head_dim", whole(1, kWidest),
+                          {[](const T& m) { return m.mla     ? m.mixer().score_dim()
+                                                   : m.heads ? m.hidden / m.heads
+                                                             : 0; },
+                           "`hidden` / `heads`"},
+                          ""),
+      field<&T::ffn>("ffn", whole(1, kWidest), {[](const T& m) { return 4 * m.hidden; }, "4 x `hidden`"},
+                     "width of the feed-forward layer"),
+      choice<&T::ffn_kind>(
+          "ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"squared-relu", FfnKind::squared_relu}},
+          {[](const T& m) {
+             const bool gated = m.family == Family::llama || m.family == Family::moe;
+             return gated ? FfnKind::swiglu : FfnKind::gelu;
+           },
+           "swiglu of llama and moe, else gelu"},
+          ""),
+      field<&T::experts>("experts", whole(1, kMostExperts), {none, "required of moe"}, "of a layer"),
+      field<&T::experts_per_token>("experts_per_token", whole(1, kMostExperts), {none, "required of moe"},
+                                   "that a token is sent to"),
+      field<&T::expert_ffn>("expert_ffn", whole(1, kWidest),
+                            {[](const T& m) { return m.is_moe() ? m.ffn : 0; }, "`ffn`"}, "width of one expert"),
+      field<&T::shared_experts>("shared_experts", whole(0, kMostExperts), kDefault, "that every token is sent to"),
+      field<&T::shared_ffn>(
+          "shared_ffn", whole(0, kWidest),
+          {[](const T& m) { return m.shared_experts * m.expert_ffn; }, "`shared_experts` x `expert_ffn`"},
+          "width of all shared experts together"),
+      field<&T::expert_latent>("expert_latent", whole(0, kWidest), kDefault,
+                               "columns that experts work on, in and out of which products lead; 0: `hidden`"),
+      field<&T::dense_layers>("dense_layers", whole(0, 100'000), kDefault,
+                              "the first layers, which are `ffn` wide and have no experts"),
+      field<&T::mtp_layers>("mtp_layers", whole(0, 1000), kDefault,
+                            "modules of multi-token prediction, a layer each beside `layers`"),
+      field<&T::vocabulary>(
+          "vocabulary", whole(1, 1e9),
+          {[](const T& m) -> std::int64_t { return is_mlp(m) ? 0 : 51'200; }, "51200; an mlp has none"}, ""),
+      field<&T::sequence>("sequence", whole(1, 1e9),
+                          {[](const T& m) -> std::int64_t { return is_mlp(m) ? 1 : 2048; }, "2048; of mlp 1"},
+                          "tokens; of mlp the rows of a sample"),
+      field<&T::tie_embeddings>("tie_embeddings", boolean(),
+                                {[](const T& m) { return m.family == Family::gpt; }, "true of gpt, else false"},
+                                "one matrix for embedding and head"),
+      field<&T::learned_positions>("learned_positions", boolean(), kDefault,
+                                   "of gpt: a table of them is added to the embedding; false: ALiBi"),
+      field<&T::embedding_norm>("embedding_norm", boolean(), kDefault, "of gpt: a layer norm behind the embedding"),
+      aside<&T::source>("citations move no answer"));
+  return all;
+}
+
+const Description& expert_fields() {
+  using E = ExpertSettings;
+  static const Description all = describe<E>(
+      {},
+      or_word(field<&E::capacity>("capacity", positive(), std::nullopt,
+                                  "tokens that an expert takes at most, over the mean of all; the rest are dropped "
+                                  "(dropless)"),
+              "dropless"),
+      opaque<&E::skew>(
+          "skew", "uniform, {zipf: A}, a list of loads or {trace: FILE}", [](const Skew& skew) { return skew.text(); },
+          "how many tokens each expert gets: all as many (the default); the n-th busiest 1/n^A of the busiest; as "
+          "listed; as in a file of `rehearse balance`"),
+      field<&E::limit_nodes>("limit_nodes", whole(1, 1e6), std::nullopt,
+                             "nodes at most that one token is sent to (any number)"),
+      choice<&E::dispatch>("dispatch", {{"all-to-all", Dispatch::all_to_all}, {"two-hop", Dispatch::two_hop}}, kDefault,
+                           "two-hop: a token crosses the fabric once for each node, and NVLink from there"),
+      choice<&E::balance>("balance",
+                          {{"none", ExpertBalance::none}, {"eplb", ExpertBalance::eplb}, {"best", ExpertBalance::best}},
+                          kDefault, "who places experts on GPUs: their order, EPLB or `rehearse balance`'s own search"),
+      field<&E::redundant>(
+          "redundant", whole(0, kMostRedundant), kDefault,
+          "replicas of experts beside the first of each, at most; fewer where more make the step longer; "
+          "with `balance`"),
+      aside<&E::settled>("whoever looks for the best number says which one is tried"),
+      field<&E::every>("every", whole(1, 1e9), std::nullopt, "steps from one placement to the next (never again)"));
+  return all;
+}
+
+}  // namespace rehearsal::models
