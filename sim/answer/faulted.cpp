@@ -32,7 +32,7 @@ std::vector<Faulted::Waits> waits_for_slow(const LoweredJob& lowered, const time
     first.push_back(group.front());
   }
   // A rank that stands for several counts once for each of them.
-  std::map<std::pair<std::uint32_t, std::uint8_t>, Faulted::Waits> by_awaited;
+  std::map<std::pair<std::uint32_t, std::uint16_t>, Faulted::Waits> by_awaited;
   for (const auto& wait : timeline::waiting(graph, timeline)) {
     if (!slow[wait.awaited.index()] || slow[wait.rank.index()]) continue;
     const auto awaited = first[wait.awaited.index()];

@@ -85,8 +85,8 @@ class Waits {
   const graph::TaskGraph& graph_;
   const Timeline& timeline_;
   std::vector<Time> ready_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint8_t>, Time> sums_;
-  std::map<std::uint8_t, Axes> axes_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint16_t>, Time> sums_;
+  std::map<std::uint16_t, Axes> axes_;
 };
 
 }  // namespace
