@@ -65,27 +65,29 @@ class NcclCommunicator : public gpu::Communicator {
  public:
   // Waiting for members uses a nonblocking communicator, so that patience can end the wait. But each of its calls that
   // involves a peer starts a thread inside NCCL (group.cc of 2.28), which takes 0.1 ms; so the communicator for later
-  // use is split from it and blocks.
+  // use is split from it and blocks. The first one lives as long: when it was destroyed after the split, recordings of
+  // one rank crashed in cuGraphUpload (H100, NCCL 2.28.3, driver 580.159; why is not known), and those of a communicator
+  // that blocks from the beginning did not. So alone, where there is nobody to wait for, nothing is split. With peers
+  // this never ran.
   NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, gpu::Traffic traffic,
                    Time patience)
       : all_(all), patience_(patience), members_(members), index_(index) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    config.blocking = members == 1;
     if (traffic == gpu::Traffic::messages) config.minCTAs = 1, config.maxCTAs = kMostBlocksOfMessages;
     check(ncclCommInitRankConfig(&handle_, members, id, index, &config), "ncclCommInitRankConfig");
+    if (members == 1) return;
     ncclComm_t split = nullptr;
     try {
       settle("joining a communicator");
       config.blocking = 1;
       check(ncclCommSplit(handle_, 0, index, &split, &config), "ncclCommSplit");
       settle("splitting a communicator");
-      check(ncclCommFinalize(handle_), "ncclCommFinalize");
-      settle("leaving the communicator that was split");
     } catch (...) {
       abort();
       throw;
     }
-    ncclCommDestroy(std::exchange(handle_, split));
+    waited_ = std::exchange(handle_, split);
   }
 
   ~NcclCommunicator() override {
@@ -98,6 +100,7 @@ class NcclCommunicator : public gpu::Communicator {
     } catch (const std::exception&) {  // a peer is gone: there is no one to finalise it with
       abort();
     }
+    if (waited_) ncclCommAbort(waited_);
   }
 
   void send(const std::byte* from, Bytes size, int peer, gpu::StreamId stream) override {
@@ -245,6 +248,7 @@ class NcclCommunicator : public gpu::Communicator {
   const int members_, index_;
   std::mutex mutex_;
   ncclComm_t handle_ = nullptr;
+  ncclComm_t waited_ = nullptr;  // the one that handle_ was split from
 };
 
 std::string NcclCommunicators::make_id() {
