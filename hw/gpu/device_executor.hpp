@@ -37,7 +37,7 @@ class DeviceExecutor {
   Time began() const { return began_; }
   Time began_error() const { return began_error_; }
 
-  // Warns where streams share hardware connections: how many share how many, and the effect; empty otherwise.
+  // Warns where work on one stream may wait for work on another though neither needs the other; empty otherwise.
   std::string crowding() const;
 
   dispatch::Progress& progress(std::size_t served) { return progress_[served]; }
@@ -50,6 +50,7 @@ class DeviceExecutor {
   GpuRank& rank(RankId id) { return *ranks_[index_[id.index()]]; }
 
   const graph::TaskGraph& graph_;
+  const bool computes_;  // kernels, instead of waiting out the time of each task
   Device& device_;
   Fabric& fabric_;
   StreamId main_;
