@@ -126,7 +126,7 @@ def steps(b):
             del model, optimizer
 
 
-def profile(b, step, columns):
+def profile(b, step, columns, kind="step", name="the same"):
     """Kernels of a step and the sum of their times, as the profiler counts them."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as watch
@@ -137,14 +137,14 @@ def profile(b, step, columns):
         b.synchronize()
     events = [e for e in seen.events() if str(e.device_type).endswith("CUDA")]
     took = lambda e: e.time_range.elapsed_us()
-    b.add("step", extra="the same, sum of its kernels", metric="time", value=f"{sum(map(took, events)):.1f}", unit="us",
+    b.add(kind, extra=f"{name}, sum of its kernels", metric="time", value=f"{sum(map(took, events)):.1f}", unit="us",
           note=f"{len(events)} kernels and copies", **columns)
     by_name = {}
     for e in events:
         count, time_of = by_name.get(e.name, (0, 0.0))
         by_name[e.name] = (count + 1, time_of + took(e))
-    for name, (count, time_of) in sorted(by_name.items(), key=lambda x: -x[1][1])[:12]:
-        b.add("step kernel", extra=name[:120], metric="time", value=f"{time_of:.1f}", unit="us", note=f"{count} times", **columns)
+    for kernel, (count, time_of) in sorted(by_name.items(), key=lambda x: -x[1][1])[:12]:
+        b.add(f"{kind} kernel", extra=kernel[:120], metric="time", value=f"{time_of:.1f}", unit="us", note=f"{count} times", **columns)
 
 
 def memory(b):
