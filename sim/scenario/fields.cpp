@@ -154,7 +154,9 @@ const Description& gpu_choice_fields() {
       {}, nested<&G::gpu>("", cluster::gpu_fields()),
       field<&G::flash_framework>("framework", name_of("framework profile"),
                                  {[](const G&) -> std::string { return ""; }, "by configs/default_frameworks.yaml"},
-                                 "where a scenario with flash attention names none"));
+                                 "where a scenario with flash attention names none"),
+      field<&G::like>("like", name_of("GPU"), {[](const G&) -> std::string { return ""; }, "the nearest by data sheet"},
+                      "a relative, for what peak, sms, memory and memory_bandwidth do not say; all of it is assumed"));
   return all;
 }
 

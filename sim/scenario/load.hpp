@@ -43,6 +43,8 @@ struct Part {
 inline constexpr const char* kAbout[] = {"use", "name", "summary", "source"};
 // `folder`: below home, such as "configs/gpus"; `what`: for messages, such as "GPU".
 Part resolve(Context& context, const Node& node, const std::string& folder, const std::string& what);
+// A node that names a part, as if it were written at `place`.
+const Node* name_at(Context& context, const Node& place, std::string name);
 // The names of the files in a folder below home, sorted.
 std::vector<std::string> names_in(const Context& context, const std::string& folder);
 
@@ -53,6 +55,7 @@ void load_layers(Diagnostics& problems, const Node& list, models::Transformer& m
 struct GpuChoice {
   cluster::Gpu gpu;
   std::string flash_framework;  // if the scenario names none; empty: by configs/default_frameworks.yaml
+  std::string like;             // a GPU of the files, of which it has what its data sheet does not say
 };
 std::optional<GpuChoice> load_gpu(Context& context, const Node& node);
 

@@ -25,13 +25,6 @@ const Node* over_assumed(Context& context, const Node& inline_mapping) {
   return base ? context.documents.overlay(base, &inline_mapping) : &inline_mapping;
 }
 
-// A node with a default name, at the location of `place`.
-const Node* name_at(Context& context, const Node& place, std::string name) {
-  Node* node = context.documents.make(Node::Kind::scalar, place);
-  node->text = std::move(name);
-  return node;
-}
-
 }  // namespace
 
 std::optional<cluster::Interconnect> load_interconnect(Context& context, const Node& node) {

@@ -61,6 +61,12 @@ std::string beside(const Node& node, const std::string& name) {
                                                        : name;
 }
 
+const Node* name_at(Context& context, const Node& place, std::string name) {
+  Node* node = context.documents.make(Node::Kind::scalar, place);
+  node->text = std::move(name);
+  return node;
+}
+
 std::vector<std::string> names_in(const Context& context, const std::string& folder) {
   return context.files.names_in(context.home + "/" + folder);
 }

@@ -234,8 +234,15 @@ void MapReader::check(const fields::Description& description, const void* object
 }
 
 void MapReader::fill_given(const fields::Description& description, void* object) {
-  for (const auto& field : description.fields)
-    if (field.key_of_files && given(field.key)) fill_field(field, object, field.key);
+  std::string group;  // fields of a mapping stand together
+  for (const auto& field : description.fields) {
+    if (!field.key_of_files || !given(field.key)) continue;
+    const auto dot = field.key.find('.');
+    if (dot == std::string::npos)
+      fill_field(field, object, field.key);
+    else if (field.key.substr(0, dot) != group)
+      fill_group(description, object, group = field.key.substr(0, dot), {});
+  }
 }
 
 void MapReader::fill(const fields::Description& description, void* object, const std::string& prefix, Except except) {
