@@ -34,7 +34,7 @@ CommandText collective_text() {
               "Sizes are those of nccl-tests: the whole array. Of n ranks, bandwidth on the bus is the\n"
               "algorithm's x 2(n-1)/n (all-reduce), x 1 (broadcast) or x (n-1)/n (others).\n"
               "--set changes keys of the cluster, such as links.scale_up.bandwidth; without 'nodes' the machine\n"
-              "is as large as the ranks need.\n",
+              "is as large as the ranks need. With --faults rings go at the rate of their slowest member.\n",
           .example =
               "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
               "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
@@ -67,13 +67,14 @@ Version nccl_version(const std::string& text) {
 int run_collective(const Arguments& arguments) {
   const CommandText text = collective_text();
   CommonOptions common;
-  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl;
+  std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, faults;
   PageOptions pages;
   const OptionList own = with_page_options(
       {{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
        {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
        {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
        {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
+       {"faults", "LIST", "of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
        {"nccl", "VERSION", fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)),
         &nccl}},
       pages, "draw the steps as a picture");
@@ -91,6 +92,7 @@ int run_collective(const Arguments& arguments) {
   if (!common.quiet)
     for (const auto& warning : cluster.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
   const auto group = cost::place(question, cluster.spec, cluster.sized);
+  if (line->has("faults")) cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);

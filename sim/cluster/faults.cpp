@@ -65,9 +65,10 @@ std::string describe(const Fault& f) {
   };
   switch (f.kind()) {
     case Fault::Kind::gpu:
-      return fmt::format("{}: kernels take {:g} times as long", part("GPU", f.gpu), f.slowdown.value_or(1));
+      return fmt::format("{}: kernels take {:g} times as long",
+                         f.node ? fmt::format("node {}", *f.node) : part("GPU", f.gpu), f.slowdown.value_or(1));
     case Fault::Kind::nic:
-      return fmt::format("{}: {}", part("NIC", f.nic), rate_left(f));
+      return fmt::format("{}: {}", part("NIC", f.nic), f.rate == 0 ? "down" : rate_left(f));
     case Fault::Kind::nvlink:
       return fmt::format("NVLink of {}: {}", part("GPU", f.nvlink), rate_left(f));
     case Fault::Kind::link:
@@ -84,12 +85,43 @@ Health::Health(const Machine& machine, const std::vector<Fault>& faults)
   for (const bool drawn : {false, true})
     for (const auto& fault : faults)
       if (fault.share.has_value() == drawn) add(machine, fault);
+  std::set<std::int64_t> nodes;  // with a NIC that is down
+  for (const auto& [nic, left] : nics_)
+    if (left == 0) nodes.insert(std::int64_t(nic.place));
+  for (const auto node : nodes) go_round(machine, node);
+}
+
+// What went over NICs that are down is spread over the others of the node (NCCL from 2.27 on), in equal parts: with d of n down
+// each of the others has room for n - d of the n parts of its own traffic. A flow of a NIC that is down goes at the mean of theirs.
+void Health::go_round(const Machine& machine, std::int64_t node) {
+  const std::int64_t count = machine.spec().nics_per_node;
+  std::vector<Device> down, up;
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Device nic = machine.nic_numbered(node * count + i);
+    const auto known = nics_.find(nic);
+    const double left = known == nics_.end() ? 1 : known->second;
+    (left == 0 ? down : up).push_back(nic);
+    sum += left;
+  }
+  if (up.empty())
+    throw UserError(fmt::format("'faults': all {} NICs of node {} are down, and nothing leaves it", count, node));
+  const double room = double(up.size()) / double(count);
+  for (const auto& nic : up) nics_.try_emplace(nic, 1.).first->second *= room;
+  for (const auto& nic : down) nics_[nic] = sum / double(up.size()) * room;
 }
 
 void Health::add(const Machine& machine, const Fault& fault) {
   if (fault.jitter) {
     if (jitters()) throw UserError("'faults' gives 'jitter' twice; a step has one");
     jitter_ = *fault.jitter, seed_ = fault.seed;
+    return;
+  }
+  if (fault.node) {
+    const std::int64_t nodes = machine.spec().nodes, gpus = machine.spec().gpus_per_node;
+    if (*fault.node >= nodes)
+      throw UserError(fmt::format("'faults' names node {}, and the cluster has node 0 to {}", *fault.node, nodes - 1));
+    for (std::int64_t i = 0; i < gpus; ++i) put(machine, fault, *fault.node * gpus + i);
     return;
   }
   if (!fault.share) return put(machine, fault, fault.gpu.value_or(fault.nic.value_or(fault.nvlink.value_or(0))));
@@ -195,6 +227,28 @@ double Health::jitter(std::uint32_t level) const { return std::max(.01, 1 + jitt
 
 std::uint32_t Health::level(std::uint64_t ranks, std::uint64_t pass) const {
   return Random(Random(Random(seed_).next() ^ ranks).next() ^ pass).below32(kJitterLevels);
+}
+
+ClusterSpec with_faults(ClusterSpec spec, const std::vector<Fault>& faults) {
+  for (const auto& fault : faults)
+    if (fault.kind() == Fault::Kind::gpu || fault.kind() == Fault::Kind::jitter)
+      throw UserError(fmt::format("'faults': {}, and a collective alone has no kernels; name a NIC or a link",
+                                  describe(fault)));
+  const Machine machine(spec);
+  const Health health(machine, faults);
+  Health::Cables crossed;
+  const std::int64_t gpus = machine.gpus(), node = spec.gpus_per_node;
+  double inside = 1, across = 1;
+  for (std::int64_t gpu = 0; gpu < gpus; ++gpu) {
+    if (node > 1)
+      inside = std::min(inside, health.left(machine, gpu, gpu / node * node + (gpu + 1) % node, 0, crossed));
+    for (std::int64_t stripe = 0; stripe < machine.stripes() && gpus > node; ++stripe)
+      across = std::min(across, health.left(machine, gpu, (gpu + node) % gpus, stripe, crossed));
+  }
+  health.check_crossed(crossed);
+  for (Bandwidth* rate : {&spec.nvlink, &spec.nvlink_message, &spec.nvlink_gather}) *rate = *rate * inside;
+  spec.nic = spec.nic * across;
+  return spec;
 }
 
 }  // namespace rehearsal::cluster

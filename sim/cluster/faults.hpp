@@ -13,22 +13,23 @@
 
 namespace rehearsal::cluster {
 
-// As users write it: one of the first six, which say what is wrong, and how much.
+// As users write it: one of the first seven, which say what is wrong, and how much.
 struct Fault {
   enum class Kind : std::uint8_t { gpu, nic, nvlink, link, jitter };
   std::optional<std::int64_t> gpu, nic;  // counted through the machine
+  std::optional<std::int64_t> node;      // all of its GPUs
   std::optional<std::int64_t> nvlink;    // all links of a GPU inside its domain
   std::vector<std::string> link;         // a cable by its two ends, as reports name them: "node 0 NIC 1", "leaf 0.1"
   std::optional<double> share;           // of all GPUs (with `slowdown`) or NICs (with `rate`), drawn at random
   std::optional<double> jitter;          // standard deviation of a pass over its time
   std::optional<double> slowdown;        // kernels take so many times as long
-  std::optional<double> rate;            // what is left of a NIC, of links, of a cable, both ways
+  std::optional<double> rate;            // what is left of a NIC (0: it is down), of links, of a cable, both ways
   std::uint64_t seed = 0;
 
   Kind kind() const {
     if (jitter) return Kind::jitter;
     if (!link.empty()) return Kind::link;
-    return nvlink ? Kind::nvlink : gpu || (share && slowdown) ? Kind::gpu : Kind::nic;
+    return nvlink ? Kind::nvlink : gpu || node || (share && slowdown) ? Kind::gpu : Kind::nic;
   }
 };
 std::string describe(const Fault& fault);  // "GPU 37: kernels take 1.2 times as long"
@@ -57,6 +58,7 @@ class Health {
 
  private:
   void add(const Machine& machine, const Fault& fault);
+  void go_round(const Machine& machine, std::int64_t node);
   void put(const Machine& machine, const Fault& fault, std::int64_t number);
 
   std::vector<double> gpus_, ports_;
@@ -66,5 +68,9 @@ class Health {
   double jitter_ = 0;
   std::uint64_t seed_ = 0;
 };
+
+// The machine as one collective of all its nodes meets it: rings go at the rate of their slowest member, so links inside the
+// nodes and NICs have the least share that any member has left. Throws UserError, also for faults of kernels.
+ClusterSpec with_faults(ClusterSpec spec, const std::vector<Fault>& faults);
 
 }  // namespace rehearsal::cluster

@@ -34,12 +34,12 @@ namespace {
 
 constexpr const char* kFaults =
     "{gpu: 37, slowdown: 1.2}, {nic: 12, rate: 0.5}, {nvlink: 5, rate: 0.5}, {link: [leaf 0.0, spine 0.0], rate: 0.5}, "
-    "{share: 1%, slowdown: 1.2}, {share: 1%, rate: 0.5} or {jitter: 2%, seed: 1}";
+    "{node: 3, slowdown: 1.2}, {share: 1%, slowdown: 1.2}, {share: 1%, rate: 0.5} or {jitter: 2%, seed: 1}";
 
-// One of the first six, and with it how much.
+// One of the first seven, and with it how much.
 void one_fault(const Fault& f, Keys& keys) {
   const char* kind = nullptr;
-  for (const char* key : {"gpu", "nic", "nvlink", "link", "share", "jitter"}) {
+  for (const char* key : {"gpu", "nic", "nvlink", "link", "node", "share", "jitter"}) {
     if (!keys.given(key)) continue;
     if (kind) return keys.refuse(key, fmt::format("a fault has one of '{}' and '{}'; give two faults", kind, key));
     kind = key;
@@ -57,6 +57,8 @@ void one_fault(const Fault& f, Keys& keys) {
   goes_with("slowdown", slows, slows);
   goes_with("rate", !slows && !f.jitter, !slows && !f.jitter);
   goes_with("seed", drawn, false);
+  if (f.rate == 0. && !f.nic)
+    keys.refuse("rate", "of links and of shares a part is left, above 0; a NIC may be down: {nic: 3, rate: 0}");
 }
 
 const Description& fault_fields() {
@@ -64,7 +66,9 @@ const Description& fault_fields() {
   static const Description all = describe<F>(
       {.rules = {check(one_fault)}},
       field<&F::gpu>("gpu", whole(0, 1e6), std::nullopt, "a GPU whose kernels are slow, counted through the machine"),
-      field<&F::nic>("nic", whole(0, 1e6), std::nullopt, "a NIC with a part of its rate, counted likewise"),
+      field<&F::nic>("nic", whole(0, 1e6), std::nullopt,
+                     "a NIC with a part of its rate, counted likewise; at rate 0 the others of its node take over"),
+      field<&F::node>("node", whole(0, 1e6), std::nullopt, "a node all of whose GPUs are slow"),
       field<&F::nvlink>("nvlink", whole(0, 1e6), std::nullopt,
                         "a GPU whose links inside the node have a part of theirs"),
       field<&F::link>("link", list_of(text(), "its two ends, such as [leaf 0.0, spine 0.0]"), kDefault,
@@ -73,7 +77,7 @@ const Description& fault_fields() {
                        "of all GPUs (with `slowdown`) or NICs (with `rate`), drawn at random"),
       field<&F::jitter>("jitter", share(), std::nullopt, "standard deviation of every pass over its time"),
       field<&F::slowdown>("slowdown", number(1, 1e6), std::nullopt, "kernels take so many times as long"),
-      field<&F::rate>("rate", fraction(), std::nullopt, "the part that is left, both ways"),
+      field<&F::rate>("rate", number(0, 1), std::nullopt, "the part that is left, both ways"),
       field<&F::seed>("seed", whole(0, 9e18), kDefault, "of what is drawn"));
   return all;
 }

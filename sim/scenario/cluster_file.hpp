@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster.hpp"
+#include "cluster/faults.hpp"
 #include "collective/size_curve.hpp"
 #include "scenario/files.hpp"
 
@@ -20,6 +20,9 @@ struct NamedCluster {
 // Throws UserError with all errors at once.
 NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets = {},
                                 const Files& files = disk());
+
+// `faults` of a scenario as a text of its own: "[{nic: 3, rate: 0}]", for that machine. Throws UserError.
+std::vector<cluster::Fault> named_faults(const std::string& text, const cluster::ClusterSpec& machine);
 
 // By name in configs/interconnects; all of configs/libraries. Both throw UserError.
 cluster::Interconnect named_interconnect(const std::string& name, const Files& files = disk());

@@ -1,6 +1,7 @@
 // `faults`, which the machine must have the parts for.
 #include "base/error.hpp"
 #include "cluster/fields.hpp"
+#include "scenario/cluster_file.hpp"
 #include "scenario/load.hpp"
 
 namespace rehearsal::scenario {
@@ -19,6 +20,14 @@ std::vector<cluster::Fault> load_faults(Context& context, const Node& node, cons
       faults.pop_back();
     }
   }
+  return faults;
+}
+
+std::vector<cluster::Fault> named_faults(const std::string& text, const cluster::ClusterSpec& machine) {
+  Context context(disk());
+  const Node* list = context.documents.read_text(text, "--faults");
+  auto faults = list ? load_faults(context, *list, &machine) : std::vector<cluster::Fault>();
+  context.problems.throw_if_any();
   return faults;
 }
 

@@ -164,6 +164,19 @@ TEST_CASE("jitter: by seed, and slower than none") {
   CHECK(mean > to_seconds(sound));
 }
 
+TEST_CASE("a NIC that is down leaves its traffic to the others of its node, and a slow node is its GPUs") {
+  const Time sound = iteration(""), down = iteration("[{nic: 1, rate: 0}]");
+  CHECK(sound < down);
+  // The node has 8 NICs: as if each had 7/8.
+  std::string each;
+  for (int nic = 0; nic < 8; ++nic) each += fmt::format("{}{{nic: {}, rate: 0.875}}", nic ? ", " : "", nic);
+  CHECK(down == iteration("[" + each + "]"));
+  CHECK(down <= iteration("[{nic: 1, rate: 0}, {nic: 2, rate: 0}]"));
+  std::string gpus;
+  for (int gpu = 8; gpu < 16; ++gpu) gpus += fmt::format("{}{{gpu: {}, slowdown: 1.2}}", gpu > 8 ? ", " : "", gpu);
+  CHECK(iteration("[{node: 1, slowdown: 1.2}]") == iteration("[" + gpus + "]"));
+}
+
 TEST_CASE("impossible input is refused with its rule") {
   const std::pair<const char*, const char*> cases[] = {
       {"[{gpu: 32, slowdown: 1.2}]", "'faults' names GPU 32, and the cluster has GPU 0 to 31"},
@@ -173,7 +186,9 @@ TEST_CASE("impossible input is refused with its rule") {
       {"[{jitter: 1%}, {jitter: 2%}]", "'jitter' twice"},
       {"[{gpu: 1, slowdown: 0.5}]", "slowdown"},
       {"[{nic: 1, rate: 1.5}]", "rate"},
-      {"[{nic: 1, rate: 0}]", "rate"},
+      {"[{nvlink: 1, rate: 0}]", "a NIC may be down"},
+      {"[{node: 4, slowdown: 1.2}]", "names node 4, and the cluster has node 0 to 3"},
+      {"[{node: 1, slowdown: 1.2}, {gpu: 9, slowdown: 1.2}]", "two on one part"},
       {"[{gpu: 1, nic: 2, rate: 0.5}]", "give two faults"},
       {"[{gpu: 1}]", "slowdown"},
       {"[{gpu: 1, slowdown: 1.2, rate: 0.5}]", "'rate' does not go with 'gpu'"},
