@@ -158,8 +158,8 @@ const Description& training_fields() {
                            {"all-gather", ContextKind::all_gather},
                            {"all-to-all", ContextKind::all_to_all}},
                           kDefault,
-                          "with `parallelism.context`: keys and values travel around, are gathered, or heads are cut "
-                          "instead of the sequence (Ulysses)"),
+                          "with `parallelism.context`: keys and values travel around, are gathered (also by default "
+                          "where layers see a part of the sequence), or heads are cut instead of it (Ulysses)"),
       field<&T::context_balance>("context_balance", boolean(), kDefault,
                                  "each GPU has a piece from either end of the sequence, so that causal attention is "
                                  "even"),

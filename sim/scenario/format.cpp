@@ -88,6 +88,11 @@ Key made() {
 
   library(root, "model", "model", "what is trained");
   add<models::Transformer>(root.at("model"), models::model_fields());
+  extra(root, "model.pattern", {fields::text()},
+        "layers of one half each, letter by letter, as Megatron writes hybrid models: M Mamba-2, G gated delta rule, * "
+        "attention, - feed-forward, E experts");
+  extra(root, "model.sliding_window", {fields::whole(1, 1e9)},
+        "of the layers that have a window; of all attention where none has one");
 
   Key& cluster = library(root, "cluster", "cluster", "the machine");
   extra(cluster, "profile", {fields::text()},
@@ -113,6 +118,9 @@ Key made() {
   extra(cluster.at("gpu"), "framework", {fields::name_of("framework profile")},
         "where a scenario with flash attention names none")
       .said = "by configs/default_frameworks.yaml";
+  extra(cluster.at("gpu"), "like", {fields::name_of("GPU")},
+        "a relative, for what peak, sms, memory and memory_bandwidth do not say; all of it is assumed")
+      .said = "the nearest by data sheet";
   Key& curves = library(cluster, "collectives", "set of collective curves", "measured times of collectives by size");
   curves.said = "priced from the links", curves.null = true;
   extra(curves, "assumption", {fields::text()}, "a sentence for reports");

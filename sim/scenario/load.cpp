@@ -108,6 +108,13 @@ void check_device(Context& context, const models::Training& training, bool nativ
         place, fmt::format("GPU '{}' has no fused attention kernel; set training.attention to unfused", gpu.name));
 }
 
+// A ring sends keys past queries that do not see them (plan/rules.cpp): layers that see a part of the sequence gather.
+models::ContextKind usual_context(const models::Transformer& model) {
+  for (const auto& [layer, count] : models::layer_table(model).rows)
+    if (layer.mixer.chunk + layer.mixer.seen_at_most() > 0) return models::ContextKind::all_gather;
+  return models::Training{}.context;
+}
+
 void read_concrete(Context& context, MapReader& top, const Node& root, Scenario& scenario,
                    ParallelismChoice& parallelism) {
   auto& problems = context.problems;
@@ -119,6 +126,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   const Node* training_node = top.find("training");
   auto training = load_training(context, training_node, root);
   scenario.optimizer_sync = training.optimizer_sync;
+  if (model && !(training_node && training_node->find("context")))
+    training.training.context = usual_context(*model);
   auto chosen = choose_framework(context, top.find("framework"), root, training, training_node, parallelism, cluster);
   auto& framework = chosen.framework;
   if (framework) training.training.gradient_precision = chosen.gradient_precision;

@@ -51,6 +51,8 @@ std::vector<std::string> names_in(const Context& context, const std::string& fol
 std::optional<models::Transformer> load_model(Context& context, const Node& node);
 // Layers that are listed, into a model that says all else.
 void load_layers(Diagnostics& problems, const Node& list, models::Transformer& model);
+// Likewise from a pattern such as M-M*-, a letter for each half of a layer.
+void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& model);
 
 struct GpuChoice {
   cluster::Gpu gpu;

@@ -109,7 +109,52 @@ class LayerList {
   std::int64_t total_ = 0;
 };
 
+// Megatron's defaults of a Mamba-2 mixer: heads of 64 columns, twice as many columns as the layer has (expand), 8 groups, a state of
+// 128 (megatron/core/ssm/mamba_mixer.py); heads are a multiple of the groups.
+Mixer mamba2(const models::Transformer& model) {
+  constexpr std::int64_t kHead = 64, kGroups = 8, kState = 128;
+  const auto heads = std::max<std::int64_t>(2 * model.hidden / kHead / kGroups, 1) * kGroups;
+  return {.heads = heads, .kv_heads = kGroups, .head_dim = kState, .kind = models::MixerKind::mamba2, .value_columns = kHead};
+}
+
 }  // namespace
+
+void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& model) {
+  const auto usual = models::layer_table(model).last();
+  std::vector<models::LayerTable::Row> runs;
+  for (const char letter : text.text) {
+    LayerSpec half{.mixer = {.kind = models::MixerKind::none}};
+    switch (letter) {
+      case 'M':
+        half.mixer = mamba2(model);
+        break;
+      case 'G':
+        half.mixer = usual.mixer, half.mixer.kind = models::MixerKind::delta, half.mixer.mla.reset();
+        half.mixer.gate = half.mixer.sinks = half.mixer.qk_norm = false;
+        break;
+      case '*':
+        half.mixer = usual.mixer;
+        break;
+      case '-':
+        half.ffn = {.kind = model.ffn_kind, .width = model.ffn};
+        break;
+      case 'E':
+        half.ffn = usual.ffn;
+        if (!half.ffn.has_experts()) problems.error(text.where(), "'E' is a layer of experts; give family moe and 'experts'");
+        break;
+      default:
+        problems.error(text.where(), fmt::format("'pattern' is made of M, G, *, - and E; found '{}'", letter));
+        return;
+    }
+    if (!runs.empty() && runs.back().spec == half)
+      ++runs.back().count;
+    else
+      runs.push_back({half, 1});
+  }
+  if (runs.empty()) return problems.error(text.where(), "'pattern' has no layers");
+  model.layers = std::int64_t(text.text.size());
+  model.listed = std::move(runs);
+}
 
 void load_layers(Diagnostics& problems, const Node& list, models::Transformer& model) {
   auto runs = LayerList(problems, model).read(list);

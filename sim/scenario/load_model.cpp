@@ -92,6 +92,17 @@ void check_mixer(MapReader& map, const models::Transformer& model) {
     problems.error(map.at("mixer"), "'value_dim' and 'qk_norm' have no meaning beside 'mla'; leave them out");
 }
 
+// `sliding_window` of configurations that say elsewhere which layers have one.
+void set_window(models::Transformer& model, std::int64_t width) {
+  bool some = false;
+  for (auto& row : model.listed)
+    if (row.spec.mixer.window > 0) row.spec.mixer.window = width, some = true;
+  if (some) return;
+  model.mixing.window = width;
+  for (auto& row : model.listed)
+    if (row.spec.mixer.kind == models::MixerKind::attention) row.spec.mixer.window = width;
+}
+
 }  // namespace
 
 std::optional<models::Transformer> load_model(Context& context, const Node& node) {
@@ -108,7 +119,9 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   if (map.given("mla")) model.mla.emplace();
   const Node* listed = map.given("layers") ? map.find("layers") : nullptr;
   if (listed && listed->kind != Node::Kind::sequence) listed = nullptr;
-  if (listed)
+  const Node* pattern = map.find("pattern");
+  const auto window = map.integer("sliding_window", {1, 1'000'000'000}, 0);
+  if (listed || (pattern && !map.given("layers")))
     map.fill(models::model_fields(), &model, {"layers"}), model.layers = 1;
   else
     map.fill(models::model_fields(), &model);
@@ -124,7 +137,15 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   map.finish();
   if (problems.count() != before) return std::nullopt;
   if (!mlp) check_heads(map, model);
+  const auto said = model.layers;
   if (listed) load_layers(problems, *listed, model);
+  if (pattern && listed)
+    problems.error(pattern->where(), "'layers' is a list, and says what 'pattern' says; leave one out");
+  else if (pattern)
+    load_pattern(problems, *pattern, model);
+  if (pattern && map.given("layers") && !listed && said != model.layers)
+    problems.warn(map.at("layers"), fmt::format("'layers' is {}, and 'pattern' has {}, which are taken", said, model.layers));
+  if (window > 0) set_window(model, window);
   if (problems.count() != before) return std::nullopt;
   return model;
 }
