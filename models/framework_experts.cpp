@@ -1,7 +1,5 @@
-// Layers with experts as frameworks run them: the router, the exchange of tokens, GEMMs of the experts, and the host's
-// launches for all of that.
+// Layers with experts as frameworks run them: the router, the exchange of tokens, GEMMs of the experts.
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "models/framework_rewrite.hpp"
@@ -10,19 +8,6 @@ namespace rehearsal::models {
 namespace {
 
 using Kind = OperatorKind;
-
-// Launches of Megatron-Core's modules around and in a layer with experts, forward: counted there; and the attention
-// module, with its launches beyond kernels. With one scale per block every product of an expert is quantised, and its
-// scales swizzled, by separate kernels. Fitted together with the time of a launch, on the same runs.
-constexpr double kAttentionModule = 1.6;
-constexpr std::int64_t kAttention = 14, kLatentAttention = 24, kCasts = 4;
-constexpr std::int64_t kRouter = 12, kFusedDispatch = 12, kExchange = 26, kShared = 8;
-constexpr std::int64_t kGroupedMlp = 6, kAroundExperts = 10;
-constexpr double kTensorScales = 1.5, kBlockScales = 7.5;
-constexpr std::int64_t kOfGraph = 3, kRouterInGraph = 8;  // left by a captured section
-constexpr std::int64_t kRecomputedModule = 80;            // of a checkpoint, in the backward
-
-bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
 
 }  // namespace
 
@@ -222,60 +207,6 @@ void FrameworkRewrite::skip_out(const Operator& op, bool back) {
   if (!back) return part_.forward.push_back(plain(op.name, 0, 0, {read(op.in[0]), write(op.out[0])}));
   part_.input_gradient_steps.push_back(plain(op.name, wide_ * 6 * double(block_.values[op.in[0]].elements), 1,
                                              {read(*gradients_[op.out[0]]), write(gradient_of(op.in[0]))}));
-}
-
-// --- the host
-
-FrameworkRewrite::Launches FrameworkRewrite::expert_launches() const {
-  const auto& framework = run_.framework;
-  if (framework.cuda_graph == CudaGraph::full) return {};
-  const bool captured = framework.cuda_graph == CudaGraph::attention;
-  const bool router = captured || framework.cuda_graph == CudaGraph::attention_router;
-  const std::int64_t casts = run_.fp8() ? kCasts : 0;
-  const double attention = double(layer_.mixer.mla ? kLatentAttention : kAttention) + double(casts);
-  Launches launches;
-  launches.attention = captured ? kOfGraph : std::llround(kAttentionModule * attention);
-  launches.router = router ? kRouterInGraph
-                           : kRouter + (run_.routing.two_hop ? kFusedDispatch : kExchange) +
-                                 (layer_.ffn.shared_width > 0 ? kShared : 0);
-  const bool blocks = framework.fp8_scaling == Fp8Scaling::blockwise || framework.fp8_scaling == Fp8Scaling::mx;
-  const double scales = !run_.fp8() ? 1 : blocks ? kBlockScales : kTensorScales;
-  const auto held = double(run_.shard.experts_held(layer_.ffn.experts));
-  launches.experts = framework.fused_grouped_mlp ? kGroupedMlp : std::llround(2 * held * scales) + kAroundExperts;
-  return launches;
-}
-
-// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, routing and experts
-// together; with a capacity the number is known beforehand.
-void FrameworkRewrite::launch_experts() {
-  const auto launches = expert_launches();
-  const auto& forward = part_.forward;
-  const auto at = [&](auto&& found) { return static_cast<std::size_t>(found - forward.begin()); };
-  const bool waits = run_.routing.waits && run_.framework.cuda_graph != CudaGraph::full;
-  if (waits) {
-    const auto router = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "router"; });
-    const auto products =
-        std::find_if(forward.begin(), forward.end(), [](auto& s) { return is_expert_product(s.name); });
-    const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens).base();
-    const auto combine = std::find_if(products, forward.end(), [](auto& s) { return s.name == "combine"; });
-    if (run_.framework.expert_overlap) {  // another micro-batch's tokens travel meanwhile, from the start of attention
-      const auto left = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "dispatch"; });
-      part_.forward_launches = {{at(left) + 1, launches.attention + launches.router}};
-    } else {
-      part_.forward_launches = {{at(router), launches.attention}, {at(arrived), launches.router}};
-    }
-    part_.forward_launches.push_back({at(combine), launches.experts});
-    part_.forward_launches.push_back({forward.size(), 0});
-  } else {
-    part_.forward_launches = {{forward.size(), launches.all()}};
-  }
-  const auto modules = run_.training.recompute == Recompute::none ? 0
-                       : run_.training.recompute_modules.empty()  ? 1
-                                                                  : std::ssize(run_.training.recompute_modules);
-  const bool full = run_.framework.cuda_graph == CudaGraph::full;
-  const double again = full ? 0 : double(kRecomputedModule * modules) / run_.framework.host_backward_factor;
-  part_.backward_launches = 2 * launches.all() + std::llround(again);
-  part_.weight_launches = std::min(part_.weight_launches, part_.backward_launches);
 }
 
 }  // namespace rehearsal::models

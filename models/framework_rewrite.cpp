@@ -86,7 +86,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   keep_keys(again);
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &again}) pipeline(*list, run_);
   part_.forward_launches = {{part_.forward.size(), forward_launches}};
-  if (has_experts()) launch_experts();
+  if (has_experts() || (is_layer() && run_.framework.launches != LaunchCounts::kernels)) launch_modules();
   part_.backward = joined_backward(part_.input_gradient_steps, weights_, run_);
   if (accumulated) part_.backward.push_back(*accumulated);
   take_norms();
@@ -153,6 +153,7 @@ void FrameworkRewrite::count_parameters() {
 bool FrameworkRewrite::in_graph(std::size_t number) const {
   switch (run_.framework.cuda_graph) {
     case CudaGraph::none:
+    case CudaGraph::router:
       return false;
     case CudaGraph::attention:
     case CudaGraph::attention_router:

@@ -136,13 +136,14 @@ class FrameworkRewrite {
   std::int64_t launches_of_one(const UpdateTraffic& traffic) const;
   std::int64_t update_launches() const;
   bool has_experts() const;
-  // Launches of the host by section, of a forward.
+  // Launches of the host: framework_launches.cpp. Of a forward by section, and of a backward.
   struct Launches {
-    std::int64_t attention = 0, router = 0, experts = 0;
-    std::int64_t all() const { return attention + router + experts; }
+    double attention = 0, router = 0, experts = 0, backward = 0;
+    double forward() const { return attention + router + experts; }
   };
-  Launches expert_launches() const;
-  void launch_experts();
+  Launches module_launches() const;
+  double checkpoints() const;
+  void launch_modules();
   void join(const Operator& op, bool back);
   void concatenate(const Operator& op, bool back);
   void skip_out(const Operator& op, bool back);

@@ -130,6 +130,8 @@ struct Part {
   };
   std::vector<Run> forward_launches;
   std::int64_t backward_launches = 0, weight_launches = 0, norm_launches = 0;  // the last of the norm backward
+  bool counts_modules = false;     // launches are counts of modules, of either pass
+  bool launched_together = false;  // one thread launches a forward and a backward in turns
 };
 
 // A network of one rank.

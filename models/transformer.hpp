@@ -213,9 +213,12 @@ enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // the framework compiles.
 enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled };
 
-// The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, routing too, or
+// The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, norm and routing, both, or
 // the whole iteration.
-enum class CudaGraph : std::uint8_t { none, attention, attention_router, full };
+enum class CudaGraph : std::uint8_t { none, attention, router, attention_router, full };
+// What of a layer costs the host a launch: kernels, or the modules of Megatron-Core or of an eager model (of layers with
+// experts always modules).
+enum class LaunchCounts : std::uint8_t { kernels, megatron, eager };
 // How tokens are sent to their experts: NCCL's all-to-all, or kernels that send a token to each node once.
 enum class Dispatcher : std::uint8_t { nccl, deepep, hybridep };
 
@@ -231,6 +234,8 @@ struct Framework {
   double host_optimizer_bytes = 28;  // the same for an optimizer on the host
   double optimizer_overhead = 2e-3;  // seconds of a step without its traffic: many small kernels, norms, the loss scale
   double host_seconds_per_kernel = 0;
+  double host_loop_time = 5e-6;  // seconds of a kernel that a loop inside one call launches
+  LaunchCounts launches = LaunchCounts::kernels;
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward
   AttentionKernel attention_kernel = AttentionKernel::flash2;
@@ -273,6 +278,7 @@ struct Framework {
   bool fp8_dispatch = false;            // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
   bool expert_overlap = false;          // all-to-alls run under the passes of another micro-batch
   bool shared_expert_overlap = false;   // or under the shared experts
+  bool fused_router = false;            // softmax, top-k and the loss of balance in fused kernels (moe_router_fusion)
   bool fused_grouped_mlp = false;       // products of the experts with activation and casts in one kernel
   bool fused_expert_activation = true;  // else every operation of a clamped GLU with biases is a kernel (GPT-OSS)
   bool host_bound_to_cores = true;      // each process launches from cores of its own

@@ -99,10 +99,12 @@ class PassBuilder {
     if (steps_beside_ > 0 && --steps_beside_ == 0)
       result_.operations[beside_].beside_operations = result_.operations.size() - beside_;
   }
-  // Makes the operations since `first` last at least `host`: the GPU idles for the time that their kernels leave.
-  void bound_by_host(std::size_t first, Time host, Pass pass) {
+  // Makes the operations since `first` last at least `host`: the GPU idles for the time that their kernels leave, and those
+  // of `other`, which the same thread launches.
+  void bound_by_host(std::size_t first, Time host, Pass pass, std::optional<WorkId> other = {}) {
     if (plan_.job.framework.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
-    const auto kernels = plan_.job.framework.launch_blocking ? Sequence{} : run(first);
+    auto kernels = plan_.job.framework.launch_blocking ? Sequence{} : run(first);
+    if (other) kernels.items.push_back({*other, 1, false});
     const WorkId busy = builder_.intern(kernels);
     result_.operations.push_back({.work = builder_.intern(graph::HostBound{host, busy}), .pass = pass});
   }
@@ -180,11 +182,13 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
     return seconds(double(launches) * framework.host_seconds_per_kernel * plan.job.cluster.launch_factor * factor *
                    unbound);
   };
-  const double back = framework.host_backward_factor;
+  // Counts of modules are of either pass; those of kernels are launched faster by the autograd thread.
+  const double back = model.counts_modules ? 1 : framework.host_backward_factor;
   const auto lives = models::lives(model);
   using Runs = std::vector<models::Part::Run>;
   std::int64_t all_launches = 0;
   for (const auto& run : model.forward_launches) all_launches += run.launches;
+  std::optional<WorkId> forward;
   const auto build = [&](PassKind kind, const Runs& runs, double factor) {
     PassBuilder pass(plan, model, builder);
     const auto& steps = models::steps(model, kind);
@@ -193,13 +197,21 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
     // Selective recomputation repeats a few kernels inside the backward's own launch stream; full recomputation is a
     // forward pass.
     if (recompute == models::Recompute::full) pass.bound_by_host(0, host(all_launches, 1), Pass::recompute);
+    const bool alone = !model.launched_together;
+    const bool with_forward = !alone && (kind == PassKind::input_gradient || kind == PassKind::backward);
     for (const auto& run : runs) {
-      const auto first = pass.size();
+      // What selective recomputation repeats is launched with what follows.
+      const auto first = &run == &runs.front() && recompute != models::Recompute::full ? 0 : pass.size();
       for (; i < steps.size() && (i < run.until || &run == &runs.back()); ++i)
         pass.add(steps[i], lives.of(kind)[i], pass_of(kind));
-      pass.bound_by_host(first, host(run.launches, factor), pass_of(kind));
+      if (with_forward)
+        pass.bound_by_host(first, host(run.launches + all_launches, factor), pass_of(kind), forward);
+      else if (alone || kind != PassKind::forward)
+        pass.bound_by_host(first, host(run.launches, factor), pass_of(kind));
     }
-    return std::move(pass).finish();
+    auto made = std::move(pass).finish();
+    if (kind == PassKind::forward) forward = made.whole;
+    return made;
   };
   const auto once = [](std::int64_t launches) { return Runs{{0, launches}}; };
   Part part;

@@ -1,0 +1,151 @@
+// What the host launches for a layer, where kernels are no measure of it: modules of Megatron-Core and of eager models, which cost
+// the host a call of Python or of autograd each, whatever runs on the device.
+//
+// Counted in the sources that each line names; the forward, and the backward with the additions of gradients in hooks. A count
+// has an error of a fifth; only its product with the price of a launch was ever held against steps (framework profiles,
+// host_time_per_kernel).
+#include <algorithm>
+#include <cmath>
+
+#include "models/framework_rewrite.hpp"
+
+namespace rehearsal::models {
+namespace {
+
+// From Python or autograd, one by one; and in loops inside one call, for each expert that a rank holds and beside them.
+struct Count {
+  double forward = 0, backward = 0;
+  double each_forward = 0, each_backward = 0, loop_forward = 0, loop_backward = 0;
+};
+
+// Megatron-LM d98e8a6, megatron/core/transformer/attention.py: norm and product of queries, keys and values, rotation, flash
+// attention, projection, residual. Norms of queries and keys; gathers and scatters of the tensor group.
+constexpr Count kAttention{8, 17}, kQueryKeyNorms{2, 6}, kTensorGroup{2, 3};
+// multi_latent_attention.py, with the rotation in single operations, its default; a latent of the queries.
+constexpr Count kLatent{15 + 14, 27 + 12}, kLatentQueries{2, 5}, kLatentTensorGroup{1, 2};
+// transformer/mlp.py with Transformer Engine: norm and first product, activation, second product, residual; six tensors.
+constexpr Count kFeedForward{4, 14};
+// moe/router.py and moe_utils.py: softmax and top-k with the loss of balance, or with sigmoid, bias and scale (DeepSeek); in
+// fused kernels (moe_router_fusion). The norm before.
+constexpr Count kRouter{13 + 21, 9 + 11}, kSigmoid{9, 4}, kFusedRouter{12, 10}, kNorm{1, 3};
+// moe/token_dispatcher.py and fused_a2a.py. The all-to-all sorts on both sides.
+constexpr Count kExchange{28, 13}, kDeepep{18, 10}, kHybridep{8, 6};
+constexpr Count kSharedExperts{8, 14}, kGlue{3, 2};  // moe/shared_experts.py, transformer_layer.py
+// moe/experts.py, TEGroupedMLP: products of each expert and the events of four streams. In 8 bits casts; with scales for blocks each
+// operand is quantised and its scales swizzled by kernels of their own.
+constexpr Count kExperts{10, 12, 2, 4, 16, 32}, kScaledExperts{12, 16, 3, 6, 16, 32}, kBlockScaledExperts{12, 16, 15, 30, 16, 32};
+constexpr Count kGroupedMlp{6, 10};
+constexpr Count kGraph{2, 2};      // of what was captured: a replay, and copies into it
+constexpr Count kOverlap{15, 15};  // five nodes of a pass beside another's: streams, events, a backward of its own each
+constexpr double kCheckpoint = 13;  // of one boundary, in the backward: states of random numbers, forward, backward
+// Hugging Face's eager layers (Qwen, Llama): counted in a Kineto trace (Qwen1.5-0.5B, H100), forward; the backward is what is left
+// of the kernels of a step of Llama 1B (tests/fidelity/trainer_h100_kernels.csv).
+constexpr Count kEager{49, 95};
+
+bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
+
+double boundaries(RecomputeModule module) {
+  switch (module) {
+    case RecomputeModule::layernorm:
+      return 2;
+    case RecomputeModule::mlp:  // of dense layers alone
+      return 0;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+// In launches from Python.
+FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
+  const auto& framework = run_.framework;
+  Launches all;
+  if (framework.cuda_graph == CudaGraph::full) return all;
+  const double python = framework.host_seconds_per_kernel;
+  const double loop = python > 0 ? framework.host_loop_time / python : 0;
+  const auto held = has_experts() ? double(run_.shard.experts_held(layer_.ffn.experts)) : 0;
+  const auto add = [&](double& forward, const Count& c) {
+    forward += c.forward + loop * (c.each_forward * held + c.loop_forward);
+    all.backward += c.backward + loop * (c.each_backward * held + c.loop_backward);
+  };
+  if (framework.launches == LaunchCounts::eager && !has_experts()) {
+    add(all.attention, kEager);
+    all.backward += checkpoints();
+    return all;
+  }
+  const bool captured = framework.cuda_graph == CudaGraph::attention || framework.cuda_graph == CudaGraph::attention_router;
+  const bool routed = framework.cuda_graph == CudaGraph::router || framework.cuda_graph == CudaGraph::attention_router;
+  const auto& mixer = layer_.mixer;
+  if (captured || routed) add(all.attention, kGraph);
+  if (!captured && mixer.kind != MixerKind::none) {
+    add(all.attention, mixer.mla ? kLatent : kAttention);
+    if (mixer.mla && mixer.mla->query_rank > 0) add(all.attention, kLatentQueries);
+    if (mixer.qk_norm) add(all.attention, kQueryKeyNorms);
+    if (run_.cut()) add(all.attention, kTensorGroup);
+    if (run_.cut() && mixer.mla) add(all.attention, kLatentTensorGroup);
+  }
+  if (!has_experts()) {
+    if (layer_.ffn.width > 0) add(all.attention, kFeedForward);
+    all.backward += checkpoints();
+    return all;
+  }
+  if (!routed) {
+    add(all.router, kNorm), add(all.router, framework.fused_router ? kFusedRouter : kRouter);
+    if (mixer.mla && !framework.fused_router) add(all.router, kSigmoid);
+  }
+  if (run_.shard.expert > 1) {
+    const bool fused = framework.dispatcher != Dispatcher::nccl;
+    add(all.router, !fused ? kExchange : framework.dispatcher == Dispatcher::deepep ? kDeepep : kHybridep);
+  }
+  if (layer_.ffn.shared_width > 0) add(all.router, kSharedExperts);
+  const bool blocks = framework.fp8_scaling == Fp8Scaling::blockwise || framework.fp8_scaling == Fp8Scaling::mx;
+  add(all.experts, framework.fused_grouped_mlp ? kGroupedMlp
+                   : !run_.fp8()               ? kExperts
+                   : blocks                    ? kBlockScaledExperts
+                                               : kScaledExperts);
+  add(all.experts, kGlue);
+  if (framework.expert_overlap) add(all.router, kOverlap);
+  all.backward += checkpoints();
+  return all;
+}
+
+double FrameworkRewrite::checkpoints() const {
+  const auto& training = run_.training;
+  if (training.recompute == Recompute::none) return 0;
+  if (training.recompute_modules.empty()) return kCheckpoint;
+  double count = 0;
+  for (const auto module : training.recompute_modules)
+    count += module == RecomputeModule::mlp && layer_.ffn.width > 0 ? 1 : boundaries(module);
+  return kCheckpoint * count;
+}
+
+// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, routing and experts together;
+// with a capacity the number is known beforehand. Where another micro-batch's tokens travel meanwhile, one thread launches a
+// forward and a backward in turns, and what one pass leaves idle the other uses.
+void FrameworkRewrite::launch_modules() {
+  const auto launches = module_launches();
+  const auto whole = [](double count) { return static_cast<std::int64_t>(std::llround(count)); };
+  const auto& forward = part_.forward;
+  const auto at = [&](auto&& found) { return static_cast<std::size_t>(found - forward.begin()); };
+  const bool waits = has_experts() && run_.routing.waits && run_.framework.cuda_graph != CudaGraph::full;
+  if (waits && !run_.framework.expert_overlap) {
+    const auto router = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "router"; });
+    const auto products =
+        std::find_if(forward.begin(), forward.end(), [](auto& s) { return is_expert_product(s.name); });
+    const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens).base();
+    const auto combine = std::find_if(products, forward.end(), [](auto& s) { return s.name == "combine"; });
+    part_.forward_launches = {{at(router), whole(launches.attention)},
+                              {at(arrived), whole(launches.router)},
+                              {at(combine), whole(launches.experts)},
+                              {forward.size(), 0}};
+  } else {
+    part_.forward_launches = {{forward.size(), whole(launches.forward())}};
+  }
+  part_.counts_modules = true;
+  part_.launched_together = has_experts() && run_.framework.expert_overlap;
+  part_.backward_launches = whole(launches.backward) + update_launches();
+  part_.weight_launches = std::min(part_.weight_launches, part_.backward_launches);
+}
+
+}  // namespace rehearsal::models
