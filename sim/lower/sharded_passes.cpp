@@ -48,7 +48,41 @@ double ShardedPasses::parameters(Unit unit, bool experts) const {
 
 double ShardedPasses::gradients(Unit unit, bool experts) const {
   if (!plan_.job.training.frozen()) return parameters(unit, experts);
-  return experts ? 0 : part(unit).model->learning;
+  const auto& model = *part(unit).model;
+  if (experts) return draft_.replicated(Axis::expert_data) ? model.expert_learning : 0;
+  return model.learning - model.expert_learning;
+}
+
+double ShardedPasses::stored(Unit unit, bool experts) const {
+  const double all = parameters(unit, experts);
+  const auto& model = *part(unit).model;
+  if (unit.tile || all == 0) return all;
+  return all - (experts ? model.expert_spared : model.spared - model.expert_spared);
+}
+
+// Allocated when the part has computed. Of a tied table the head makes the gradient first.
+void ShardedPasses::keep_gradient(Unit unit, const Coordinates& at) {
+  if (!policy_.transient_gradients || (at.pass != Pass::backward && at.pass != Pass::weight_gradient)) return;
+  if (own_gradients_.count(unit)) return;
+  const auto& model = *part(unit).model;
+  const auto shared = [&](std::int64_t replicas) { return policy_.shards_gradients ? double(replicas) : 1; };
+  double dense = model.learning - model.expert_learning;
+  const bool end = use(unit).layer == graph::kNoLayer && !draft_.pipe.parts.is_head(use(unit));
+  if (tied_here_ && end && dense > 0) dense -= plan_.table_parameters();
+  const double own = dense / shared(plan_.shards()) + model.expert_learning / shared(plan_.expert_replicas());
+  if (own <= 0) return;
+  const BufferId gradient = draft_.program.buffer(
+      {bytes(own * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+  own_gradients_[unit] = gradient;
+  draft_.program.add({draft_.works.intern(graph::FixedDelay{}), graph::Lane::compute, at}, {},
+                     std::vector<BufferUse>{{gradient, Access::allocate}});
+}
+
+std::vector<BufferUse> ShardedPasses::give_back_gradients() {
+  std::vector<BufferUse> all;
+  for (const auto& [unit, gradient] : own_gradients_) all.emplace_back(gradient, Access::free);
+  own_gradients_.clear();
+  return all;
 }
 
 // Embedding and head are the root of the model, which FSDP never drops between forward and backward.
@@ -142,6 +176,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       batch_.buckets = std::move(rest), copied_ = copied;
     }
     if (checkpoints_.active()) ended_.push_back(done), keep_checkpoint(at, unit.use);
+    keep_gradient(unit, here);
     if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done, use(unit).part);
@@ -209,7 +244,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
-    const double count = parameters(unit, experts);
+    const double count = stored(unit, experts);
     if (count <= 0) continue;
     const bool layer = use(unit).layer != graph::kNoLayer;
     const Bytes size =
