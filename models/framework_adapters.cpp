@@ -29,26 +29,20 @@ constexpr double kScaled = 4, kAdded = 6;
 struct AdapterNames {
   std::string_view input, down, up, sum, scale, up_gradient, up_weights, down_gradient, down_weights, gradient_sum;
 };
-constexpr AdapterNames kBeside{"adapter input",
-                        "adapter down",
-                        "adapter up",
-                        "adapter sum",
-                        "adapter scale gradient",
-                        "adapter up gradient",
-                        "adapter up weights",
-                        "adapter down gradient",
-                        "adapter down weights",
-                        "adapter gradient sum"};
+constexpr AdapterNames kBeside{"adapter input",       "adapter down",           "adapter up",
+                               "adapter sum",         "adapter scale gradient", "adapter up gradient",
+                               "adapter up weights",  "adapter down gradient",  "adapter down weights",
+                               "adapter gradient sum"};
 constexpr AdapterNames kOfExperts{"experts' adapter input",
-                         "experts adapter down",
-                         "experts adapter up",
-                         "experts' adapter sum",
-                         "experts' adapter scale gradient",
-                         "experts adapter up gradient",
-                         "experts adapter up weights",
-                         "experts adapter down gradient",
-                         "experts adapter down weights",
-                         "experts' adapter gradient sum"};
+                                  "experts adapter down",
+                                  "experts adapter up",
+                                  "experts' adapter sum",
+                                  "experts' adapter scale gradient",
+                                  "experts adapter up gradient",
+                                  "experts adapter up weights",
+                                  "experts adapter down gradient",
+                                  "experts adapter down weights",
+                                  "experts' adapter gradient sum"};
 
 bool of_each_expert(const Operator& op) { return op.kind == OperatorKind::expert_linear; }
 const AdapterNames& names_beside(const Operator& op) { return of_each_expert(op) ? kOfExperts : kBeside; }
@@ -146,8 +140,7 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
   // Each copy's gradient through the dropout (the mask a byte) and the cast, and added.
   const double elements = double(block_.values[in].elements), own = adapter_bytes();
   const bool drops = run_.framework.adapter_dropout, casts = own != element_;
-  const double moved =
-      wide_ * kAdded + (drops ? 2 * own + 1 : 0) + (casts ? own + element_ : 0);
+  const double moved = wide_ * kAdded + (drops ? 2 * own + 1 : 0) + (casts ? own + element_ : 0);
   Operands added{read(partial), read(sum), write(sum)};
   if (drops) added.push_back(read(input_masks_.at(&op)));
   list.push_back(plain(names_beside(op).gradient_sum, (copies ? double(each) : 1) * moved * elements,
@@ -157,7 +150,8 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
 double FrameworkRewrite::adapter_parameters(bool experts) const {
   double all = 0;
   for (const auto& op : block_.operators) {
-    if ((op.kind != OperatorKind::linear && !of_each_expert(op)) || of_each_expert(op) != experts || !adapted(op)) continue;
+    if ((op.kind != OperatorKind::linear && !of_each_expert(op)) || of_each_expert(op) != experts || !adapted(op))
+      continue;
     const auto [down, up, each] = adapter_of(op);
     all += (double(down.n) * double(down.k) + double(up.n) * double(up.k)) * double(up.batch);
   }

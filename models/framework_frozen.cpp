@@ -9,6 +9,12 @@
 
 namespace rehearsal::models {
 
+// Where adapters do, an end on request: a copy of it, which PEFT keeps beside the original (modules_to_save).
+bool FrameworkRewrite::learns(const Operator& op) const {
+  if (!run_.training.frozen()) return true;
+  return run_.training.learns_ends && (op.kind == OperatorKind::embed || op.name == "head");
+}
+
 bool FrameworkRewrite::quantised(const Operator& op) const {
   const bool linear = op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear;
   return run_.training.quantises() && linear && op.section != Section::none;
@@ -26,6 +32,9 @@ void FrameworkRewrite::dequantise(List& list, const Operator& op, Operands& of_p
   std::int64_t columns = 0;
   for (const auto v : op.out)
     columns = apart ? std::max(columns, block_.values[v].columns) : columns + block_.values[v].columns;
+  // MatMul4Bit saves its input whenever anything needs a gradient.
+  if (run_.framework.keeps_quantised_inputs && &list != &part_.forward)
+    for (const auto v : op.in) of_product.push_back(read(v));
   const Index copy = value(element_ * double(columns) * double(whole.k));
   const double parameters = double(whole.n) * double(whole.k) * double(whole.batch);
   const std::int64_t kernels = apart ? static_cast<std::int64_t>(op.out.size()) : whole.batch;

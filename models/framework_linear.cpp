@@ -135,7 +135,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
   }
   // The input is for the weight gradient; frozen weights have none.
-  const bool frozen = run_.training.frozen(), read_again = !frozen || (adapted(op) && !copies_adapter_input());
+  const bool frozen = !learns(op), read_again = !frozen || (adapted(op) && !copies_adapter_input());
   Index at_hand = frozen ? in : casts_[in].value_or(in), until_then = at_hand;
   if (read_again && entered_from_[in] && !run_.framework.saves_gathered && !beside_exchange(op)) {
     const Index parts = casts_[in].value_or(*entered_from_[in]);

@@ -152,9 +152,16 @@ void FrameworkRewrite::count_parameters() {
   if (training.frozen()) {  // vectors are frozen, too
     part_.expert_learning = adapter_parameters(true);
     part_.learning = adapter_parameters(false) + part_.expert_learning;
-    part_.parameters += part_.learning, part_.expert_parameters += part_.expert_learning;
     for (const auto& weights : weights_)
-      part_.gradients.push_back({entries(weights.step), is_expert_product(weights.step.name)});
+      if (const double matrix = entries(weights.step); matrix > 0 && is_layer())
+        part_.gradients.push_back({matrix, is_expert_product(weights.step.name)});
+    for (const auto& op : block_.operators)
+      if (learns(op)) {
+        const auto copy = double(block_.tensor(op.parameters[0]).elements());
+        part_.learning += copy;
+        part_.gradients.push_back({copy, false});
+      }
+    part_.parameters += part_.learning, part_.expert_parameters += part_.expert_learning;
     return;
   }
   part_.learning = part_.parameters, part_.expert_learning = part_.expert_parameters;

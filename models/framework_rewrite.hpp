@@ -63,7 +63,9 @@ class FrameworkRewrite {
   void backward_add(const Operator& op, std::size_t number);
   void forward_linear(const Operator& op);
   void backward_linear(const Operator& op);
-  // Of frozen layers, in fewer bits: framework_frozen.cpp. What a product reads of a quantised operator, made before it.
+  // Of frozen layers: framework_frozen.cpp. Whether an operator's weights learn; whether they have fewer bits, and what
+  // a product then reads of them, made before it.
+  bool learns(const Operator& op) const;
   bool quantised(const Operator& op) const;
   void dequantise(List& list, const Operator& op, Operands& of_product);
   // With adapters: framework_adapters.cpp.

@@ -19,8 +19,8 @@ namespace rehearsal::models {
 struct Part;
 struct Training;
 
-// The format of moments; eight bits with a scale of fp32 for each 256 (torchao, and bitsandbytes from 0.45), or for each
-// 2048 (bitsandbytes before that, as in 2110.02861, section 2.1).
+// The format of moments; eight bits with a scale of fp32 for each 256 (torchao, and bitsandbytes from 0.45), or for
+// each 2048 (bitsandbytes before that, as in 2110.02861, section 2.1).
 enum class Moments : std::uint8_t { fp32, bf16, int8, int8_2048 };
 // Bytes of one.
 constexpr double bytes_of(Moments moments) {

@@ -144,6 +144,7 @@ struct Training {
   std::int64_t adapter_rank = 0;
   std::set<AdaptedLayer> adapted_layers;
   bool adapts_experts = false;  // beside the products of each expert, too
+  bool learns_ends = false;     // copies of embedding and head, beside the adapters
   FrozenPrecision frozen_precision = FrozenPrecision::training;
   bool frozen() const { return adapter_rank > 0; }
   bool quantises() const { return frozen() && frozen_precision != FrozenPrecision::training; }
@@ -152,7 +153,8 @@ struct Training {
   }
   // Bytes per parameter of the optimizer's states: moments, and a master copy where weights have 16 bits.
   double optimizer_state_bytes() const {
-    return optimizer->moments * bytes_of(moments) + (bytes_per_element(precision) < 4 && master_copy && optimizer->master ? 4 : 0);
+    return optimizer->moments * bytes_of(moments) +
+           (bytes_per_element(precision) < 4 && master_copy && optimizer->master ? 4 : 0);
   }
   // Inside the backward: no gradient stays.
   bool updates_at_once() const { return optimizer->in_backward || optimizer_in_backward; }
@@ -308,6 +310,8 @@ struct Framework {
   double unbound_host = 1.8, dispatch_nvlink_share = .35, dispatch_nic_share = .8;
   // Adapters in fp32 beside products in 16 bits, and a dropout of what goes into them (PEFT).
   bool fp32_adapters = false, adapter_dropout = false;
+  // Products by quantised matrices keep what they read, though nothing uses it (bitsandbytes up to 0.42).
+  bool keeps_quantised_inputs = false;
   bool fp32_stream = false;  // what goes from layer to layer, in fp32 between products in 16 bits
   // Memory besides parameters, activations and the optimizer's states.
   // Gradients are allocated when a backward has made them, and given back after the step (zero_grad of torch 2.0).

@@ -71,8 +71,8 @@ void ShardedPasses::keep_gradient(Unit unit, const Coordinates& at) {
   if (tied_here_ && end && dense > 0) dense -= plan_.table_parameters();
   const double own = dense / shared(plan_.shards()) + model.expert_learning / shared(plan_.expert_replicas());
   if (own <= 0) return;
-  const BufferId gradient = draft_.program.buffer(
-      {bytes(own * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+  const BufferId gradient =
+      draft_.program.buffer({bytes(own * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
   own_gradients_[unit] = gradient;
   draft_.program.add({draft_.works.intern(graph::FixedDelay{}), graph::Lane::compute, at}, {},
                      std::vector<BufferUse>{{gradient, Access::allocate}});

@@ -105,7 +105,7 @@ class ShardedPasses {
   std::vector<LocalTask> ended_;  // last tasks of parts, in order, if there are checkpoints to keep
   bool tied_here_;                // both ends of a tied embedding: one table, reduced with the embedding
 
-  Bytes copied_;  // bytes of gradients copied to where they wait
+  Bytes copied_;                            // bytes of gradients copied to where they wait
   std::map<Unit, BufferId> own_gradients_;  // that passes have allocated
 
   std::map<Unit, std::vector<BufferId>> gathered_;

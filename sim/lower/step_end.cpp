@@ -132,8 +132,8 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
     tasks.push_back({graph::OptimizerStep{stays, bytes(stays * moved + (flat && !on_host ? 6 * held.all() : 0))},
                      Lane::compute, Pass::optimizer});
   if (on_host)
-    tasks.push_back(
-        {graph::HostStep{leaves, bytes(leaves * plan.job.framework.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
+    tasks.push_back({graph::HostStep{leaves, bytes(leaves * plan.job.framework.host_optimizer_bytes)}, Lane::host,
+                     Pass::optimizer});
   const auto gather = [&](double parameters, Axis replicas) {
     const Bytes size = bytes(parameters * plan.gathered_bytes());
     const Axis along = plan.shared_along(replicas);

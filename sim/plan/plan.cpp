@@ -295,11 +295,14 @@ Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) c
 Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
   if (!job.training.frozen()) return held(stages_held);
   HeldParameters all;
-  for (const auto s : stages_held)
-    for (std::int64_t l = 0; l < stage(s).layers; ++l) {
-      const auto& part = network().layer(stage(s).first + l);
-      all.dense += part.learning - part.expert_learning, all.experts += part.expert_learning;
-    }
+  const auto add = [&](const models::Part& part) {
+    all.dense += part.learning - part.expert_learning, all.experts += part.expert_learning;
+  };
+  for (const auto s : stages_held) {
+    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network().layer(stage(s).first + l));
+    if (stage(s).embedding) add(network().embedding);
+    if (stage(s).head) add(network().head);
+  }
   return all;
 }
 

@@ -97,6 +97,15 @@ std::string recompute_of(const Run& r) {
   return begins(r.recompute, "full") ? "full" : "none";
 }
 
+// The name behind a key of a mapping, YAML's or JSON's; the whole text where it is none.
+std::string name_behind(const std::string& text, const std::string& key) {
+  if (!text.starts_with('{')) return key == "use" ? text : "";
+  const auto at = text.find(key);
+  const auto begin = at == std::string::npos ? at : text.find_first_not_of("\": ", at + key.size());
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_first_of("\",} ", begin) - begin);
+}
+
 // The GPU of the cluster that a row names, if its own column names another: one whose number is in no part of the name
 // of the cluster's. Columns without a number ("not printed") name none.
 std::string other_gpu(const Run& r, const std::string& cluster) {
@@ -104,9 +113,11 @@ std::string other_gpu(const Run& r, const std::string& cluster) {
     return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
   };
   if (!numbered(r.gpu)) return {};
-  std::string gpu;
+  auto gpu = name_behind(cluster, "gpu:");
+  if (gpu.empty()) gpu = name_behind(cluster, "gpu\":");
+  if (gpu.starts_with('{')) return {};
   try {
-    gpu = scenario::load_named_cluster(cluster).spec.gpu.name;
+    if (gpu.empty()) gpu = scenario::load_named_cluster(name_behind(cluster, "use")).spec.gpu.name;
   } catch (const UserError&) {
     return {};  // its scenario says why
   }
@@ -117,7 +128,9 @@ std::string other_gpu(const Run& r, const std::string& cluster) {
       part += c;
       continue;
     }
-    named |= numbered(part) && says(r.gpu, part.c_str());
+    const bool size = part.ends_with('g') || part.ends_with('w');  // "80g" of memory, "500w"
+    named |=
+        numbered(part) && !(size && std::isdigit(static_cast<unsigned char>(part[0]))) && says(r.gpu, part.c_str());
     part.clear();
   }
   return named ? "" : gpu;

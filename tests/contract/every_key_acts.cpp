@@ -268,7 +268,8 @@ TEST_CASE("every number and every choice acts, or the program says why not") {
   std::size_t acting = 0;
   for (const auto& field : scenario::scenario_fields().fields) {
     using Kind = fields::Form::Kind;
-    if (!field.key_of_files || !field.set || (field.form.list && !field.form.each_once && !(field.form.set && field.form.kind == Kind::choice)) ||
+    if (!field.key_of_files || !field.set ||
+        (field.form.list && !field.form.each_once && !(field.form.set && field.form.kind == Kind::choice)) ||
         field.form.kind == Kind::text || field.form.kind == Kind::name || field.form.kind == Kind::table)
       continue;
     CAPTURE(field.key);

@@ -1,7 +1,7 @@
 // Peaks of adapters beside weights in four bits, as torch's allocator counted them (1e9 bytes).
 //
-// quantised_weights.csv: fms_hf_a100_qlora, Hugging Face Trainer with PEFT and FSDP on A100 80 GB, bitsandbytes' nf4 with
-// double quantisation and AutoGPTQ (foundation-model-stack/fms-acceleration @876e2ed, Apache-2.0,
+// quantised_weights.csv: fms_hf_a100_qlora, Hugging Face Trainer with PEFT and FSDP on A100 80 GB, bitsandbytes' nf4
+// with double quantisation and AutoGPTQ (foundation-model-stack/fms-acceleration @876e2ed, Apache-2.0,
 // scripts/benchmarks/refs/a100_80gb.csv); litgpt_qlora_a100_40g, LitGPT, nf4 with and without double quantisation
 // (Lightning-AI/litgpt, Apache-2.0, tutorials/resource-tables.md; widths of the models as in its table without
 // quantisation). Bytes a parameter are those of the formats. Seen before the mechanisms were written, by a prototype

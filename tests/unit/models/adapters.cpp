@@ -161,3 +161,18 @@ TEST_CASE("each expert has adapters of its own, where it is asked for") {
   training.adapter_rank = 8, training.frozen_precision = FrozenPrecision::int8;
   CHECK(beside(false).layers.front().expert_spared == doctest::Approx(4 * matrices / 2));
 }
+
+TEST_CASE("copies of both ends learn on request") {
+  Training training;
+  training.adapter_rank = 8, training.learns_ends = true;
+  const auto with = framework_network(llama(), training, {}, Shard{}, {}), without = network(8);
+  const double table = 51200. * 1024;
+  for (const auto& [own, other] : {std::pair{&with.embedding, &without.embedding}, {&with.head, &without.head}}) {
+    CHECK(own->learning == table);
+    CHECK(own->parameters == other->parameters + table);
+    REQUIRE(own->gradients.size() == 1);
+    CHECK(own->gradients.front().parameters == table);
+  }
+  CHECK(with.layers.front().learning == without.layers.front().learning);
+  CHECK(flops(with.head.backward) == 2 * flops(without.head.backward));
+}
