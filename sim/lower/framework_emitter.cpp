@@ -251,10 +251,24 @@ class FrameworkEmitter : public StepEmitter {
   // Of the second moments that the task updates, where for-each kernels step.
   void take_roots(const EndTask& task, std::vector<graph::BufferUse>& uses) {
     const auto& training = pipe_.plan->job.training;
-    const auto* step = std::get_if<graph::OptimizerStep>(&task.work);
-    if (!step || !pipe_.plan->job.framework.foreach_step || training.optimizer->moments < 2) return;
-    const BufferId roots = draft_.program.buffer(
-        {bytes(step->parameters * models::bytes_of(training.moments)), graph::MemoryCategory::optimizer});
+    const bool steps = std::holds_alternative<graph::OptimizerStep>(task.work);
+    if (!steps || !pipe_.plan->job.framework.foreach_step || training.optimizer->moments < 2) return;
+    const auto& plan = *pipe_.plan;
+    const auto shared = [&](std::int64_t replicas) { return policy_.shards_optimizer ? double(replicas) : 1; };
+    const bool one_table = plan.one_table(stages_);
+    const double stays = policy_.update == Policy::Update::host ? 1 - training.offload.optimizer_fraction : 1;
+    std::vector<Bytes> tensors;
+    Bytes all{};
+    for (const auto stage : stages_)
+      for (const auto& use : pipe_.parts.stages[stage].uses) {
+        const double without = one_table && pipe_.parts.is_head(use) ? plan.table_parameters() : 0;
+        for (const auto tensor :
+             learning_tensors(*pipe_.parts.parts[use.part].model, stays * models::bytes_of(training.moments),
+                              shared(plan.shards()), shared(plan.expert_replicas()), without))
+          tensors.push_back(tensor), all += tensor;
+      }
+    const BufferId roots =
+        draft_.program.buffer({all, graph::MemoryCategory::optimizer, draft_.program.tensors(std::move(tensors))});
     uses.emplace_back(roots, graph::Access::allocate), uses.emplace_back(roots, graph::Access::free);
   }
 

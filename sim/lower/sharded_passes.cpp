@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "models/traffic.hpp"
@@ -16,6 +17,21 @@ using graph::Pass;
 
 namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+}
+
+std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
+                                    double without) {
+  const double dense = part.learning - part.expert_learning - std::min(without, part.learning);
+  const double all = dense / shards + part.expert_learning / expert_shards;
+  const bool whole = shards == 1 && expert_shards == 1 && without == 0 && part.learning == part.parameters;
+  std::vector<Bytes> tensors;
+  double left = all;
+  for (const auto& tensor : models::tensors_of(part.segments)) {
+    if (!whole || tensor.elements > left) break;
+    tensors.push_back(bytes(tensor.elements * each)), left -= tensor.elements;
+  }
+  if (left > 0) tensors.push_back(bytes(left * each));
+  return tensors;
 }
 
 // A reduction is issued when its unit has computed, and the gather of the unit `prefetch` ahead when that unit starts:
@@ -64,15 +80,15 @@ double ShardedPasses::stored(Unit unit, bool experts) const {
 void ShardedPasses::keep_gradient(Unit unit, const Coordinates& at) {
   if (!policy_.transient_gradients || (at.pass != Pass::backward && at.pass != Pass::weight_gradient)) return;
   if (own_gradients_.count(unit)) return;
-  const auto& model = *part(unit).model;
   const auto shared = [&](std::int64_t replicas) { return policy_.shards_gradients ? double(replicas) : 1; };
-  double dense = model.learning - model.expert_learning;
   const bool end = use(unit).layer == graph::kNoLayer && !draft_.pipe.parts.is_head(use(unit));
-  if (tied_here_ && end && dense > 0) dense -= plan_.table_parameters();
-  const double own = dense / shared(plan_.shards()) + model.expert_learning / shared(plan_.expert_replicas());
-  if (own <= 0) return;
+  auto tensors =
+      learning_tensors(*part(unit).model, plan::state_bytes(plan_.job.training).gradients, shared(plan_.shards()),
+                       shared(plan_.expert_replicas()), tied_here_ && end ? plan_.table_parameters() : 0);
+  const Bytes all = std::accumulate(tensors.begin(), tensors.end(), Bytes{});
+  if (all == Bytes{}) return;
   const BufferId gradient =
-      draft_.program.buffer({bytes(own * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+      draft_.program.buffer({all, MemoryCategory::gradients, draft_.program.tensors(std::move(tensors))});
   own_gradients_[unit] = gradient;
   draft_.program.add({draft_.works.intern(graph::FixedDelay{}), graph::Lane::compute, at}, {},
                      std::vector<BufferUse>{{gradient, Access::allocate}});

@@ -105,7 +105,7 @@ TEST_CASE("frozen matrices in fewer bits are copied for each product") {
   for (const auto* steps : {&part.forward, &part.backward, &part.input_gradient_steps}) {
     double moved = 0;
     const auto copies = named(*steps, "dequantise");
-    for (const auto* step : copies) moved += double(std::get<MemoryBound>(step->what).bytes.count());
+    for (const auto* step : copies) moved += double(std::get<MemoryBound>(step->what).traffic.count());
     CHECK(copies.size() == 4);
     CHECK(moved == doctest::Approx((bytes + 2) * weights));
   }
