@@ -21,6 +21,9 @@ const Description& offload_fields() {
   };
   static const Description all = describe<O>(
       {}, tier.operator()<&O::optimizer>("optimizer", "master parameters and moments, which the host then updates"),
+      field<&O::optimizer_fraction>("optimizer_fraction", number_above(0, 1), kDefault,
+                                    "of those states, that leave the GPU and are updated there (Megatron-Core's "
+                                    "--optimizer-offload-fraction); the GPU updates the rest before"),
       tier.operator()<&O::gradients>("gradients", "as they are reduced"),
       tier.operator()<&O::parameters>("parameters", "those that are computed with; needs zero 3, or one GPU"),
       tier.operator()<&O::activations>("activations", "what is kept of layers that are recomputed"),
@@ -86,8 +89,14 @@ const Description& training_fields() {
                              {"fp8", Precision::fp8},
                              {"fp4", Precision::fp4}},
                             kDefault, "the GPU must have it"),
-      choice<&T::moments>("moments", {{"fp32", Moments::fp32}, {"bf16", Moments::bf16}, {"int8", Moments::int8}},
-                          kDefault, "what adamw keeps its two moments in; int8: with a scale for each 256"),
+      choice<&T::moments>("moments",
+                          {{"fp32", Moments::fp32},
+                           {"bf16", Moments::bf16},
+                           {"int8", Moments::int8},
+                           {"int8-2048", Moments::int8_2048}},
+                          kDefault,
+                          "what adamw keeps its two moments in; int8: with a scale for each 256 (torchao, bitsandbytes "
+                          "from 0.45), or for each 2048 (bitsandbytes before)"),
       field<&T::master_copy>("master_copy", boolean(), kDefault,
                              "weights in 16 bits have a copy in fp32, which the optimizer updates"),
       // fp16 training keeps fp16 gradients and unscales them; bf16 has too few digits for sums.
@@ -108,6 +117,22 @@ const Description& training_fields() {
                                 {"linear_fc1", AdaptedLayer::linear_fc1},
                                 {"linear_fc2", AdaptedLayer::linear_fc2}},
                                "linear layers that have adapters, as Megatron-Core names them (all four)"),
+      field<&T::adapts_experts>("lora.experts", boolean(), kDefault,
+                                "linear_fc1 and linear_fc2 are those of every expert, too"),
+      field<&T::learns_ends>("lora.ends", boolean(), kDefault,
+                             "embedding and head learn, too: copies beside the originals (PEFT's modules_to_save)"),
+      choice<&T::frozen_precision>("frozen_precision",
+                                   {{"training", FrozenPrecision::training},
+                                    {"fp8", FrozenPrecision::fp8},
+                                    {"int8", FrozenPrecision::int8},
+                                    {"nf4", FrozenPrecision::nf4},
+                                    {"nf4-double", FrozenPrecision::nf4_double},
+                                    {"gptq", FrozenPrecision::gptq}},
+                                   kDefault,
+                                   "what matrices of layers are held and gathered in beside adapters; training: as "
+                                   "`precision` has them; others are copied to 16 bits for each product. nf4: a scale "
+                                   "of fp32 for each 64, or of 8 bits (nf4-double); gptq: 4 bits, a scale for each "
+                                   "128"),
       choice<&T::clipping>(
           "gradient_clipping",
           {{"none", GradientClipping::none}, {"norm", GradientClipping::norm}, {"grouped", GradientClipping::grouped}},
@@ -340,6 +365,20 @@ const Description& framework_fields() {
       field<&S::dispatch_nvlink_share>("dispatch_nvlink_share", fraction(), kDefault,
                                        "of NVLink that NCCL's all-to-all of experts reaches"),
       field<&S::dispatch_nic_share>("dispatch_nic_share", fraction(), kDefault, "of NICs that any dispatcher reaches"),
+      field<&S::fp32_adapters>("fp32_adapters", boolean(), kDefault,
+                               "low-rank adapters compute in fp32 beside products in 16 bits (PEFT)"),
+      field<&S::adapter_dropout>("adapter_dropout", boolean(), kDefault,
+                                 "what goes into an adapter goes through a dropout, and is kept"),
+      field<&S::keeps_quantised_inputs>("keeps_quantised_inputs", boolean(), kDefault,
+                                        "products by quantised matrices keep what they read (bitsandbytes up to 0.42)"),
+      field<&S::fp32_stream>("fp32_stream", boolean(), kDefault,
+                             "what goes from layer to layer has fp32 (prepare_model_for_kbit_training of PEFT)"),
+      field<&S::transient_gradients>("transient_gradients", boolean(), kDefault,
+                                     "gradients are allocated when a backward has made them, and given back after the "
+                                     "step"),
+      field<&S::foreach_step>("foreach_step", boolean(), kDefault,
+                              "AdamW takes the roots of all second moments before it uses the first: one more moment "
+                              "while it steps"),
       choice<&S::loss>("loss",
                        {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
                         {"in-place", LossKernels::in_place},

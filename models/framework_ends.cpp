@@ -23,7 +23,7 @@ void FrameworkRewrite::embed(const Operator& op, bool back) {
   Operands operands{read(dx)};
   if (masks_[0]) operands.push_back(read(*masks_[0]));
   part_.input_gradient_steps.push_back(plain("embedding gradient", wide_ * 4 * size, 1, std::move(operands)));
-  if (run_.training.frozen()) return;
+  if (!learns(op)) return;
   const auto table = double(block_.tensor(op.parameters[0]).elements());
   const double dense = (4 + accumulation_bytes(run_.training, run_.framework, run_.shard)) * table;
   weights_.push_back(

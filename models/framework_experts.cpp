@@ -34,6 +34,7 @@ void FrameworkRewrite::route(const Operator& op, bool back) {
   auto& list = part_.input_gradient_steps;
   list.push_back(plain("top-k gradient", 16 * double(logits.elements), 1, {read(op.out[0]), write(dlogits)}));
   list.push_back({"router gradient", input_gradient(product), {read(dlogits), write(gradient_of(x))}});
+  if (run_.training.frozen()) return;
   weights_.push_back({"router gradient",
                       {"router weights", weight_gradient(product), {read(dlogits), read(x)}},
                       {read(dlogits), read(x)}});
@@ -160,8 +161,10 @@ void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Op
 void FrameworkRewrite::forward_experts(const Operator& op) {
   Operands operands{read(op.in[0])};
   expert_cast(part_.forward, op, false, operands);
+  dequantise(part_.forward, op, operands);
   operands.push_back(write(op.out[0]));
   part_.forward.push_back({op.name, expert_product(op), std::move(operands)});
+  if (adapted(op)) forward_adapter(op);
 }
 void FrameworkRewrite::backward_experts(const Operator& op) {
   const bool up = op.name == "experts up";
@@ -169,10 +172,12 @@ void FrameworkRewrite::backward_experts(const Operator& op) {
   const Index x = op.in[0], dy = *gradients_[op.out[0]];
   Operands operands{read(dy)};
   expert_cast(part_.input_gradient_steps, op, true, operands);
+  dequantise(part_.input_gradient_steps, op, operands);
   operands.push_back(write(gradient_of(x)));
   const auto* name = up ? "experts up gradient" : "experts down gradient";
   part_.input_gradient_steps.push_back({name, input_gradient(forward), std::move(operands)});
   const Index kept = casts_[x].value_or(x);
+  if (run_.training.frozen()) return adapted(op) ? backward_adapter(op, x, x) : void();
   weights_.push_back(
       {name,
        {up ? "experts up weights" : "experts down weights", weight_gradient(forward), {read(dy), read(kept)}},

@@ -110,6 +110,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
 void FrameworkRewrite::forward_linear(const Operator& op) {
   Operands operands{read(op.in[0])};
   cast(part_.forward, op, false, operands);
+  dequantise(part_.forward, op, operands);
   if (const auto tiles = tiles_of(op); !tiles.empty()) return forward_tiles(op, operands, tiles);
   for (const auto v : op.out) operands.push_back(write(v));
   part_.forward.push_back({op.name, product(op), std::move(operands)});
@@ -126,6 +127,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
   const Index in = op.in[0];
   Step step{names(op.name).gradient, back, {}};
   cast(list, op, true, step.operands);
+  dequantise(list, op, step.operands);
   WeightGradient weight{names(op.name).gradient, {names(op.name).weights, weight_gradient(forward), {}}, {}};
   for (const auto v : op.out) {
     step.operands.push_back(read(*gradients_[v]));
@@ -133,7 +135,7 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     weight.kept.push_back(read(before_gather_[v].value_or(*gradients_[v])));
   }
   // The input is for the weight gradient; frozen weights have none.
-  const bool frozen = run_.training.frozen(), read_again = !frozen || adapted(op);
+  const bool frozen = !learns(op), read_again = !frozen || (adapted(op) && !copies_adapter_input());
   Index at_hand = frozen ? in : casts_[in].value_or(in), until_then = at_hand;
   if (read_again && entered_from_[in] && !run_.framework.saves_gathered && !beside_exchange(op)) {
     const Index parts = casts_[in].value_or(*entered_from_[in]);

@@ -16,6 +16,13 @@ double entries(const Step& step) {
   return gemm ? double(gemm->m) * double(gemm->n) * double(gemm->batch) : 0;
 }
 
+// A stream in fp32: norms and sums move twice the bytes.
+LayerTraffic streamed(LayerTraffic traffic, const FrameworkRun& run) {
+  if (run.framework.fp32_stream && bytes_per_element(run.training.precision) < 4)
+    traffic.norm.bytes *= 2, traffic.residual.bytes *= 2;
+  return traffic;
+}
+
 }  // namespace
 
 FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
@@ -23,8 +30,8 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       run_(run),
       layer_(block.layer),
       local_(local_shape(run.model, layer_, run.shard)),
-      cost_(forward_traffic(run.model, layer_.ffn.kind, run.training, run.framework)),
-      back_(backward_traffic(run.model, layer_.ffn.kind, run.training, run.framework)),
+      cost_(streamed(forward_traffic(run.model, layer_.ffn.kind, run.training, run.framework), run)),
+      back_(streamed(backward_traffic(run.model, layer_.ffn.kind, run.training, run.framework), run)),
       element_(double(bytes_per_element(unscaled(run.training.precision)))),
       wide_(element_ / 2),
       scores_(double(run.shard.micro_batch * local_.heads) * double(run.shard.sequence) * double(run.shard.sequence)),
@@ -35,6 +42,14 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       entered_from_(block.values.size()),
       masks_(block.operators.size()) {
   for (const auto& v : block.values) value(element_ * double(v.elements));
+  if (!run.framework.fp32_stream || element_ == 4) return;
+  std::vector<bool> streams(block.values.size());
+  for (const auto end : {block.input, block.output})
+    if (end) streams[*end] = true;
+  for (const auto& op : block.operators)
+    if (op.kind == Kind::add) streams[op.in[0]] = streams[op.out[0]] = true;
+  for (std::size_t v = 0; v < streams.size(); ++v)
+    if (streams[v]) part_.values[v].size = Bytes(4 * block.values[v].elements);
 }
 
 Part FrameworkRewrite::build(Recompute recompute) {
@@ -126,12 +141,30 @@ void FrameworkRewrite::count_parameters() {
     part_.parameters += double(segment.elements);
     if (replicas_of(segment.tensors) == Axis::expert_data) part_.expert_parameters += double(segment.elements);
   }
-  if (run_.training.frozen()) {  // vectors are frozen, too
-    part_.learning = adapter_parameters(), part_.parameters += part_.learning;
-    for (const auto& weights : weights_) part_.gradients.push_back({entries(weights.step), false});
+  const auto& training = run_.training;
+  for (const auto& op : block_.operators) {
+    if (!quantised(op)) continue;
+    const double full = double(block_.tensor(op.parameters[0]).elements());
+    const double spared = full * (1 - bytes_of(training.frozen_precision, element_) / element_);
+    part_.spared += spared;
+    if (op.kind == Kind::expert_linear) part_.expert_spared += spared;
+  }
+  if (training.frozen()) {  // vectors are frozen, too
+    part_.expert_learning = adapter_parameters(true);
+    part_.learning = adapter_parameters(false) + part_.expert_learning;
+    for (const auto& weights : weights_)
+      if (const double matrix = entries(weights.step); matrix > 0 && is_layer())
+        part_.gradients.push_back({matrix, is_expert_product(weights.step.name)});
+    for (const auto& op : block_.operators)
+      if (learns(op)) {
+        const auto copy = double(block_.tensor(op.parameters[0]).elements());
+        part_.learning += copy;
+        part_.gradients.push_back({copy, false});
+      }
+    part_.parameters += part_.learning, part_.expert_parameters += part_.expert_learning;
     return;
   }
-  part_.learning = part_.parameters;
+  part_.learning = part_.parameters, part_.expert_learning = part_.expert_parameters;
   double left = part_.parameters - part_.expert_parameters, experts = part_.expert_parameters;
   for (const auto& [follows, step, kept] : weights_) {
     const auto* gemm = std::get_if<Gemm>(&step.what);

@@ -63,15 +63,25 @@ class FrameworkRewrite {
   void backward_add(const Operator& op, std::size_t number);
   void forward_linear(const Operator& op);
   void backward_linear(const Operator& op);
-  // Of frozen layers with adapters: framework_adapters.cpp.
+  // Of frozen layers: framework_frozen.cpp. Whether an operator's weights learn; whether they have fewer bits, and what
+  // a product then reads of them, made before it.
+  bool learns(const Operator& op) const;
+  bool quantised(const Operator& op) const;
+  void dequantise(List& list, const Operator& op, Operands& of_product);
+  // With adapters: framework_adapters.cpp.
   struct Adapter {
     Gemm down, up;
+    std::int64_t each = 1;  // adapters, of the operator's outputs
   };
   bool adapted(const Operator& op) const;
   Adapter adapter_of(const Operator& op) const;
+  Index adapter_input(const Operator& op, std::int64_t each);
+  bool copies_adapter_input() const { return run_.framework.adapter_dropout || adapter_bytes() != element_; }
+  double adapter_bytes() const { return run_.framework.fp32_adapters ? 4 : element_; }
   void forward_adapter(const Operator& op);
   void backward_adapter(const Operator& op, Index at_hand, Index kept);
-  double adapter_parameters() const;
+  double adapter_parameters(bool of_experts) const;
+  std::int64_t frozen_launches(bool of_experts) const;
   // Of operators that are run in tiles: framework_tiles.cpp.
   struct TileShape {
     std::int64_t columns = 0;
@@ -190,6 +200,8 @@ class FrameworkRewrite {
   std::map<const Operator*, std::uint16_t> first_tile_;
   std::map<Index, Index> between_;           // by the result of operations that are not fused: what those keep
   std::map<const Operator*, Index> narrow_;  // of an adapter: what its first product makes
+  // What that reads, where it is not the operator's input; and the mask of its dropout.
+  std::map<const Operator*, Index> dropped_inputs_, input_masks_;
   std::map<Index, double> updates_;  // gradients that are used up inside the backward, and of how many parameters
 };
 

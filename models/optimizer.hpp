@@ -19,8 +19,23 @@ namespace rehearsal::models {
 struct Part;
 struct Training;
 
-// The format of moments; eight bits with a scale of fp32 for each 256 (2110.02861, section 2.1).
-enum class Moments : std::uint8_t { fp32, bf16, int8 };
+// The format of moments; eight bits with a scale of fp32 for each 256 (torchao, and bitsandbytes from 0.45), or for
+// each 2048 (bitsandbytes before that, as in 2110.02861, section 2.1).
+enum class Moments : std::uint8_t { fp32, bf16, int8, int8_2048 };
+// Bytes of one.
+constexpr double bytes_of(Moments moments) {
+  switch (moments) {
+    case Moments::fp32:
+      return 4;
+    case Moments::bf16:
+      return 2;
+    case Moments::int8:
+      return 1 + 4. / 256;
+    case Moments::int8_2048:
+      return 1 + 4. / 2048;
+  }
+  return 4;
+}
 
 // Clipping by optimizers that step inside the backward: by the norm of all gradients, which a backward before the one
 // that updates must compute; or tensor by tensor.

@@ -117,6 +117,10 @@ struct Part {
   double parameters = 0;         // of this rank, of which
   double expert_parameters = 0;  // are those of experts: they have replicas of their own (Axis::expert_data)
   double learning = 0;           // those that have gradients: all, or adapters alone (Training::frozen)
+  double expert_learning = 0;    // of experts among these
+  // By how many parameters fewer this is, in bytes, because frozen ones have fewer (Training::frozen_precision); and of
+  // experts among these.
+  double spared = 0, expert_spared = 0;
   struct Gradient {
     double parameters = 0;  // of one tensor
     bool experts = false;

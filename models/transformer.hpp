@@ -89,6 +89,27 @@ Flops attention_flops(const Transformer& model, std::int64_t sequence);
 enum class Recompute : std::uint8_t { none, selective, full };
 // Modules that selective recomputation repeats, as Megatron-Core names them (`--recompute-modules`).
 enum class RecomputeModule : std::uint8_t { core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, shared_experts };
+// What matrices of layers are held in that do not learn, where adapters do: as in training; in eight bits; or in four.
+// nf4: a scale of fp32 for each 64 (QLoRA, 2305.14314, section 3), or one of eight bits, of which 256 share one of fp32
+// (its double quantisation); gptq: a scale of fp16 and a zero of four bits for each 128 (AutoGPTQ, group_size 128).
+enum class FrozenPrecision : std::uint8_t { training, fp8, int8, nf4, nf4_double, gptq };
+// Bytes of a parameter. Of int8 (LLM.int8, 2208.07339, section 2.1) and fp8 the scales are of rows, and not counted.
+constexpr double bytes_of(FrozenPrecision precision, double in_training) {
+  switch (precision) {
+    case FrozenPrecision::training:
+      return in_training;
+    case FrozenPrecision::fp8:
+    case FrozenPrecision::int8:
+      return 1;
+    case FrozenPrecision::nf4:
+      return .5 + 4. / 64;
+    case FrozenPrecision::nf4_double:
+      return .5 + 1. / 64 + 4. / (64 * 256);
+    case FrozenPrecision::gptq:
+      return .5 + 2. / 128 + .5 / 128;
+  }
+  return in_training;
+}
 // Linear layers that low-rank adapters may stand beside (LoRA, 2106.09685), as Megatron-Core names them.
 enum class AdaptedLayer : std::uint8_t { linear_qkv, linear_proj, linear_fc1, linear_fc2 };
 enum class AttentionKind : std::uint8_t { unfused, flash };
@@ -122,14 +143,18 @@ struct Training {
   // Only adapters of this rank are trained; 0: everything is. In these layers; empty: in all.
   std::int64_t adapter_rank = 0;
   std::set<AdaptedLayer> adapted_layers;
+  bool adapts_experts = false;  // beside the products of each expert, too
+  bool learns_ends = false;     // copies of embedding and head, beside the adapters
+  FrozenPrecision frozen_precision = FrozenPrecision::training;
   bool frozen() const { return adapter_rank > 0; }
+  bool quantises() const { return frozen() && frozen_precision != FrozenPrecision::training; }
   bool adapts(AdaptedLayer layer) const {
     return frozen() && (adapted_layers.empty() || adapted_layers.contains(layer));
   }
   // Bytes per parameter of the optimizer's states: moments, and a master copy where weights have 16 bits.
   double optimizer_state_bytes() const {
-    const double each = moments == Moments::fp32 ? 4 : moments == Moments::bf16 ? 2 : 1 + 4. / 256;
-    return optimizer->moments * each + (bytes_per_element(precision) < 4 && master_copy && optimizer->master ? 4 : 0);
+    return optimizer->moments * bytes_of(moments) +
+           (bytes_per_element(precision) < 4 && master_copy && optimizer->master ? 4 : 0);
   }
   // Inside the backward: no gradient stays.
   bool updates_at_once() const { return optimizer->in_backward || optimizer_in_backward; }
@@ -289,7 +314,15 @@ struct Framework {
   double dropout_forward = 1.4, dropout_backward = .8, compiled_traffic = .6;
   double permuted_traffic = 1.4, activated_traffic = 3.4, fused_activation = .6;
   double unbound_host = 1.8, dispatch_nvlink_share = .35, dispatch_nic_share = .8;
+  // Adapters in fp32 beside products in 16 bits, and a dropout of what goes into them (PEFT).
+  bool fp32_adapters = false, adapter_dropout = false;
+  // Products by quantised matrices keep what they read, though nothing uses it (bitsandbytes up to 0.42).
+  bool keeps_quantised_inputs = false;
+  bool fp32_stream = false;  // what goes from layer to layer, in fp32 between products in 16 bits
   // Memory besides parameters, activations and the optimizer's states.
+  // Gradients are allocated when a backward has made them, and given back after the step (zero_grad of torch 2.0).
+  bool transient_gradients = false;
+  bool foreach_step = false;  // AdamW takes the roots of all second moments before it uses the first (torch's for-each)
   LossKernels loss = LossKernels::vocabulary_parallel;
   bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient

@@ -13,6 +13,7 @@ double learning_parameters(const scenario::Concrete& c) {
   const auto network = models::framework_network(c.model, c.training, c.framework, {.sequence = c.model.sequence}, {});
   double all = 0;
   for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(l).learning;
+  all += network.embedding.learning + network.head.learning;
   return all;
 }
 

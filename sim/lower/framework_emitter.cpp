@@ -89,17 +89,26 @@ class FrameworkEmitter : public StepEmitter {
     if (fused_.dense + fused_.experts > 0) copy_back();
     const bool reduced = !draft_.replicated() || policy_.reduce != Policy::Reduce::at_end;
     std::vector<LocalTask> before{reduced_.value_or(last)};
-    for (const auto& task : step_end(plan, stages_, reduced)) {
+    auto given_back = sharded_ ? sharded_->give_back_gradients() : std::vector<graph::BufferUse>{};
+    const auto tasks = step_end(plan, stages_, reduced);
+    for (const auto& task : tasks) {
       const auto endpoint = task.group ? draft_.group_end(*task.group) : graph::kNoEndpoint;
       auto here = at;
       here.pass = task.pass;
       std::vector<graph::BufferUse> uses;
-      if (task.pass == Pass::optimizer) copy_gradients(uses);
+      if (task.pass == Pass::optimizer) copy_gradients(uses), take_roots(task, uses);
+      const bool steps = std::holds_alternative<graph::OptimizerStep>(task.work);
+      if (steps && plan.job.training.skipped == false) {
+        uses.insert(uses.end(), given_back.begin(), given_back.end());
+        given_back.clear();
+      }
       if (const auto* on_host = std::get_if<graph::HostStep>(&task.work))
         before = update_on_host(draft_, on_host->parameters, on_host->traffic, here, before.front());
       else
         before.assign(1, draft_.program.add({task.intern(draft_.works), task.lane, here, endpoint}, before, uses));
     }
+    if (!given_back.empty())
+      draft_.program.add({draft_.works.intern(graph::FixedDelay{}), Lane::compute, at}, before, given_back);
   }
 
  private:
@@ -239,11 +248,35 @@ class FrameworkEmitter : public StepEmitter {
     uses.emplace_back(copies, graph::Access::free);
   }
 
+  // Of the second moments that the task updates, where for-each kernels step.
+  void take_roots(const EndTask& task, std::vector<graph::BufferUse>& uses) {
+    const auto& training = pipe_.plan->job.training;
+    const bool steps = std::holds_alternative<graph::OptimizerStep>(task.work);
+    if (!steps || !pipe_.plan->job.framework.foreach_step || training.optimizer->moments < 2) return;
+    const auto& plan = *pipe_.plan;
+    const auto shared = [&](std::int64_t replicas) { return policy_.shards_optimizer ? double(replicas) : 1; };
+    const bool one_table = plan.one_table(stages_);
+    const double stays = policy_.update == Policy::Update::host ? 1 - training.offload.optimizer_fraction : 1;
+    std::vector<Bytes> tensors;
+    Bytes all{};
+    for (const auto stage : stages_)
+      for (const auto& use : pipe_.parts.stages[stage].uses) {
+        const double without = one_table && pipe_.parts.is_head(use) ? plan.table_parameters() : 0;
+        for (const auto tensor :
+             learning_tensors(*pipe_.parts.parts[use.part].model, stays * models::bytes_of(training.moments),
+                              shared(plan.shards()), shared(plan.expert_replicas()), without))
+          tensors.push_back(tensor), all += tensor;
+      }
+    const BufferId roots =
+        draft_.program.buffer({all, graph::MemoryCategory::optimizer, draft_.program.tensors(std::move(tensors))});
+    uses.emplace_back(roots, graph::Access::allocate), uses.emplace_back(roots, graph::Access::free);
+  }
+
   // One array per part: rounding single matrices up would cost the allocator less than a MiB each.
   void resident(double per_parameter, double of_experts, graph::MemoryCategory category, Tier tier) {
     if (tier != Tier::device && per_parameter <= 0) return;
     const bool all = category == graph::MemoryCategory::parameters;  // else trainable parameters only
-    const auto held = all ? pipe_.plan->held(stages_) : pipe_.plan->learning(stages_);
+    const auto held = all ? pipe_.plan->held(stages_).stored() : pipe_.plan->learning(stages_);
     const auto size_of = [&](double parameters, double experts) {
       return bytes((parameters - experts) * per_parameter + experts * of_experts);
     };
@@ -252,7 +285,9 @@ class FrameworkEmitter : public StepEmitter {
     for (const auto stage : stages_)
       for (const auto& use : pipe_.parts.stages[stage].uses) {
         const auto& part = pipe_.parts.parts[use.part];
-        tensors.push_back(size_of(all ? part.parameters : part.model->learning, part.expert_parameters));
+        const auto& model = *part.model;
+        tensors.push_back(all ? size_of(part.parameters - model.spared, part.expert_parameters - model.expert_spared)
+                              : size_of(model.learning, model.expert_learning));
       }
     cut(tensors, size);  // tied ends hold one table
     draft_.program.resident({size, category, draft_.program.tensors(std::move(tensors)), tier});

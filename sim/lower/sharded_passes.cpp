@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "models/traffic.hpp"
@@ -16,6 +17,21 @@ using graph::Pass;
 
 namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+}
+
+std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
+                                    double without) {
+  const double dense = part.learning - part.expert_learning - std::min(without, part.learning);
+  const double all = dense / shards + part.expert_learning / expert_shards;
+  const bool whole = shards == 1 && expert_shards == 1 && without == 0 && part.learning == part.parameters;
+  std::vector<Bytes> tensors;
+  double left = all;
+  for (const auto& tensor : models::tensors_of(part.segments)) {
+    if (!whole || tensor.elements > left) break;
+    tensors.push_back(bytes(tensor.elements * each)), left -= tensor.elements;
+  }
+  if (left > 0) tensors.push_back(bytes(left * each));
+  return tensors;
 }
 
 // A reduction is issued when its unit has computed, and the gather of the unit `prefetch` ahead when that unit starts:
@@ -48,7 +64,41 @@ double ShardedPasses::parameters(Unit unit, bool experts) const {
 
 double ShardedPasses::gradients(Unit unit, bool experts) const {
   if (!plan_.job.training.frozen()) return parameters(unit, experts);
-  return experts ? 0 : part(unit).model->learning;
+  const auto& model = *part(unit).model;
+  if (experts) return draft_.replicated(Axis::expert_data) ? model.expert_learning : 0;
+  return model.learning - model.expert_learning;
+}
+
+double ShardedPasses::stored(Unit unit, bool experts) const {
+  const double all = parameters(unit, experts);
+  const auto& model = *part(unit).model;
+  if (unit.tile || all == 0) return all;
+  return all - (experts ? model.expert_spared : model.spared - model.expert_spared);
+}
+
+// Allocated when the part has computed. Of a tied table the head makes the gradient first.
+void ShardedPasses::keep_gradient(Unit unit, const Coordinates& at) {
+  if (!policy_.transient_gradients || (at.pass != Pass::backward && at.pass != Pass::weight_gradient)) return;
+  if (own_gradients_.count(unit)) return;
+  const auto shared = [&](std::int64_t replicas) { return policy_.shards_gradients ? double(replicas) : 1; };
+  const bool end = use(unit).layer == graph::kNoLayer && !draft_.pipe.parts.is_head(use(unit));
+  auto tensors =
+      learning_tensors(*part(unit).model, plan::state_bytes(plan_.job.training).gradients, shared(plan_.shards()),
+                       shared(plan_.expert_replicas()), tied_here_ && end ? plan_.table_parameters() : 0);
+  const Bytes all = std::accumulate(tensors.begin(), tensors.end(), Bytes{});
+  if (all == Bytes{}) return;
+  const BufferId gradient =
+      draft_.program.buffer({all, MemoryCategory::gradients, draft_.program.tensors(std::move(tensors))});
+  own_gradients_[unit] = gradient;
+  draft_.program.add({draft_.works.intern(graph::FixedDelay{}), graph::Lane::compute, at}, {},
+                     std::vector<BufferUse>{{gradient, Access::allocate}});
+}
+
+std::vector<BufferUse> ShardedPasses::give_back_gradients() {
+  std::vector<BufferUse> all;
+  for (const auto& [unit, gradient] : own_gradients_) all.emplace_back(gradient, Access::free);
+  own_gradients_.clear();
+  return all;
 }
 
 // Embedding and head are the root of the model, which FSDP never drops between forward and backward.
@@ -142,6 +192,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       batch_.buckets = std::move(rest), copied_ = copied;
     }
     if (checkpoints_.active()) ended_.push_back(done), keep_checkpoint(at, unit.use);
+    keep_gradient(unit, here);
     if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
     if (completes) gradients_complete(here, done, use(unit).part);
@@ -209,7 +260,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   auto here = at;
   here.pass = Pass::parameter_gather;
   for (const bool experts : {false, true}) {
-    const double count = parameters(unit, experts);
+    const double count = stored(unit, experts);
     if (count <= 0) continue;
     const bool layer = use(unit).layer != graph::kNoLayer;
     const Bytes size =

@@ -23,6 +23,11 @@ namespace rehearsal::lower {
 // (_fsdp_param_group.py), which is the same distance.
 inline constexpr std::size_t kBatchesHeld = 2;
 
+// What is kept of a part for each parameter that learns, `each` bytes of one: tensor by tensor as a framework allocates
+// them, or flat where ranks share them (1: they do not). `without`: parameters that another part counts.
+std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
+                                    double without = 0);
+
 class ShardedPasses {
  public:
   // The plan's passes come in parts. `stages`: those of the rank, ascending.
@@ -32,6 +37,8 @@ class ShardedPasses {
   LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
   // Issues the remaining reductions; returns the last one of the step.
   std::optional<LocalTask> finish();
+  // Gradients that passes have allocated (StatePolicy::transient_gradients): what frees them, behind the step.
+  std::vector<graph::BufferUse> give_back_gradients();
 
  private:
   // The unit of a gather or reduction: a part of the model without its tiles, or one tile.
@@ -48,6 +55,8 @@ class ShardedPasses {
   // Parameters that other replicas hold too: of experts, or of all else. The two have different groups of replicas.
   double parameters(Unit unit, bool experts) const;
   double gradients(Unit unit, bool experts) const;  // of trainable ones
+  double stored(Unit unit, bool experts) const;     // as many, of the bytes of training, as are gathered
+  void keep_gradient(Unit unit, const graph::Coordinates& at);
   bool kept_after_forward(Unit unit) const;
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
@@ -101,7 +110,8 @@ class ShardedPasses {
   std::vector<LocalTask> ended_;  // last tasks of parts, in order, if there are checkpoints to keep
   bool tied_here_;                // both ends of a tied embedding: one table, reduced with the embedding
 
-  Bytes copied_;  // bytes of gradients copied to where they wait
+  Bytes copied_;                            // bytes of gradients copied to where they wait
+  std::map<Unit, BufferId> own_gradients_;  // that passes have allocated
 
   std::map<Unit, std::vector<BufferId>> gathered_;
   std::map<Unit, LocalTask> last_use_;                     // last use of a unit's parameters

@@ -127,12 +127,13 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
         {graph::OptimizerStep{own, bytes(own * plan.job.framework.scaling_bytes)}, Lane::compute, Pass::optimizer});
   if (plan.job.training.skipped) return tasks;
   on_matrices(plan, stages, tasks);
+  const double leaves = on_host ? own * plan.job.training.offload.optimizer_fraction : 0, stays = own - leaves;
+  if (!on_host || stays > 0)
+    tasks.push_back({graph::OptimizerStep{stays, bytes(stays * moved + (flat && !on_host ? 6 * held.all() : 0))},
+                     Lane::compute, Pass::optimizer});
   if (on_host)
-    tasks.push_back(
-        {graph::HostStep{own, bytes(own * plan.job.framework.host_optimizer_bytes)}, Lane::host, Pass::optimizer});
-  else
-    tasks.push_back(
-        {graph::OptimizerStep{own, bytes(own * moved + (flat ? 6 * held.all() : 0))}, Lane::compute, Pass::optimizer});
+    tasks.push_back({graph::HostStep{leaves, bytes(leaves * plan.job.framework.host_optimizer_bytes)}, Lane::host,
+                     Pass::optimizer});
   const auto gather = [&](double parameters, Axis replicas) {
     const Bytes size = bytes(parameters * plan.gathered_bytes());
     const Axis along = plan.shared_along(replicas);

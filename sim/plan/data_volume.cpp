@@ -42,7 +42,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     if (job.training.frozen()) {  // frozen parameters are not sent, unless they are sharded
       const double learning = plan.learning(stages).all() / held.all();
       here.gradient_bytes = states.gradients * learning;
-      if (here.zero < 3) here.parameter_bytes *= learning;
+      here.parameter_bytes *= here.zero < 3 ? learning : held.stored().all() / held.all();
     }
     if (here.bytes() > volume.bytes()) volume = here;
   }

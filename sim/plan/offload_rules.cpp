@@ -32,6 +32,14 @@ void layout(const models::Transformer& model, const models::Training& t, const P
   if (o.optimizer != Tier::device && replicas > 1 && p.zero == 0)
     add("training.offload.optimizer",
         "each of the replicas would update all parameters on its host; set parallelism.zero to 1, 2 or 3");
+  if (o.optimizer_fraction < 1 && o.optimizer == Tier::device)
+    add("training.offload.optimizer_fraction",
+        "it says how much of the optimizer's states leaves, and none does; set training.offload.optimizer to host, or "
+        "leave it out");
+  else if (o.optimizer_fraction < 1 && (o.gradients != Tier::device || o.parameters != Tier::device))
+    add("training.offload.optimizer_fraction",
+        "the GPU updates the rest from gradients and parameters that it has; leave training.offload.gradients and "
+        "parameters on the device");
   if (o.gradients != Tier::device && replicas > 1 && p.zero < 2)
     add("training.offload.gradients",
         "gradients leave as they are reduced to their shards, which zero 2 and 3 do; set parallelism.zero to 2");
@@ -99,6 +107,9 @@ void performed(const models::Transformer& model, const models::Training& t, cons
     add("training.offload.gradients",
         "a tied table has gradients on the first and the last stage, which this program's own kernels add up on the "
         "device; set model.tie_embeddings to false");
+  if (o.optimizer_fraction < 1)
+    add("training.offload.optimizer_fraction",
+        "this program's own kernels update all parameters in one place; leave it out, or choose another 'framework'");
   if (o.one_owner)
     add("training.offload.owner",
         "this program's own kernels fetch a share on every rank; leave it out, or choose another 'framework'");

@@ -278,6 +278,7 @@ Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) c
   HeldParameters held;
   const auto add = [&](const models::Part& part) {
     held.dense += part.parameters - part.expert_parameters, held.experts += part.expert_parameters;
+    held.spared += part.spared, held.expert_spared += part.expert_spared;
   };
   bool first = false, last = false;
   for (const auto s : stages_held) {
@@ -293,9 +294,15 @@ Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) c
 
 Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
   if (!job.training.frozen()) return held(stages_held);
-  HeldParameters all;  // adapters stand in layers that have no experts (rules.cpp)
-  for (const auto s : stages_held)
-    for (std::int64_t l = 0; l < stage(s).layers; ++l) all.dense += network().layer(stage(s).first + l).learning;
+  HeldParameters all;
+  const auto add = [&](const models::Part& part) {
+    all.dense += part.learning - part.expert_learning, all.experts += part.expert_learning;
+  };
+  for (const auto s : stages_held) {
+    for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network().layer(stage(s).first + l));
+    if (stage(s).embedding) add(network().embedding);
+    if (stage(s).head) add(network().head);
+  }
   return all;
 }
 
@@ -303,7 +310,8 @@ double Plan::gathered_bytes() const {
   // Scales of a row or of a block of 128 are computed after the gather (torchtitan's and Megatron-Bridge's recipes).
   const auto scaling = job.framework.fp8_scaling;
   const bool scale_travels = scaling == models::Fp8Scaling::tensorwise || scaling == models::Fp8Scaling::mx;
-  const bool narrow = job.framework.fp8_gather && job.training.precision == Precision::fp8 && scale_travels;
+  const bool narrow = job.framework.fp8_gather && job.training.precision == Precision::fp8 && scale_travels &&
+                      !job.training.quantises();
   return narrow ? 1 : state_bytes(job.training).parameters;
 }
 
@@ -329,13 +337,15 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
     const auto held_by = [&](Tier where, double each, bool shards) {
       return where == tier ? each / shared(shards) : 0;
     };
+    const double leaves = all.optimizer * offload.optimizer_fraction;
     return {held_by(policy.parameters, all.parameters, policy.shards_parameters),
             held_by(policy.gradients, all.gradients, policy.shards_gradients),
-            held_by(policy.optimizer, all.optimizer, policy.shards_optimizer)};
+            held_by(policy.optimizer, leaves, policy.shards_optimizer) +
+                held_by(Tier::device, all.optimizer - leaves, policy.shards_optimizer)};
   }
   if (tier != Tier::device) return {};
   auto states = state_bytes(job.training);
-  if (job.training.updates_at_once()) states.gradients = 0;
+  if (job.training.updates_at_once() || policy.transient_gradients) states.gradients = 0;
   const double shards = shared(policy.shards_optimizer);
   states.optimizer /= shards, states.gradients /= shared(policy.shards_gradients);
   if (!policy.shards_parameters) return states;

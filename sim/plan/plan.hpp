@@ -127,7 +127,10 @@ struct Plan {
   // on different ranks): of experts, whose replicas are fewer, and all others.
   struct HeldParameters {
     double dense = 0, experts = 0;
+    double spared = 0, expert_spared = 0;  // models::Part::spared
     double all() const { return dense + experts; }
+    // As many, of the bytes of training, as these take.
+    HeldParameters stored() const { return {dense - (spared - expert_spared), experts - expert_spared}; }
   };
   // `stages_held`: those of the second copy follow those of the first.
   HeldParameters held(const std::vector<std::uint32_t>& stages_held) const;
@@ -161,6 +164,7 @@ struct Plan {
   int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
   // Bytes of an element of the activations between stages.
   std::int64_t border_element() const {
+    if (job.framework.fp32_stream) return 4;
     return std::min<std::int64_t>(4, std::max<std::int64_t>(2, bytes_per_element(job.training.precision)));
   }
   // The activation of one micro-batch on one GPU, at a stage boundary.

@@ -57,14 +57,28 @@ void check_adapters(const Job& job) {
   const auto& t = job.training;
   if (!t.frozen()) {
     if (!t.adapted_layers.empty()) throw UserError("training.lora.modules have no adapters; set training.lora.rank");
+    if (t.adapts_experts) throw UserError("training.lora.experts have no adapters; set training.lora.rank");
+    if (t.learns_ends)
+      throw UserError("training.lora.ends: everything learns; set training.lora.rank, or leave it out");
+    if (t.frozen_precision != models::FrozenPrecision::training)
+      throw UserError("training.frozen_precision: everything learns; set training.lora.rank, or leave it out");
     return;
   }
   const auto refuse = [](bool wrong, const char* what) {
     if (wrong) throw UserError(fmt::format("training.lora: {}; leave it out", what));
   };
   refuse(job.framework.native_kernels, "this program's own kernels train every parameter");
-  refuse(job.model.is_moe() || job.model.mla || job.model.skips() > 0,
-         "adapters are known beside the linear layers of dense models, without experts, latent attention or skips");
+  const bool latent = job.model.mla || std::any_of(job.model.listed.begin(), job.model.listed.end(),
+                                                   [](const auto& row) { return row.spec.mixer.mla.has_value(); });
+  refuse(latent || job.model.skips() > 0, "adapters are not known beside latent attention or skips");
+  refuse(t.learns_ends && (job.model.tie_embeddings || job.model.mtp_layers > 0 || job.copies > 1),
+         "'ends' are copies, which are not known of a tied table, beside multi-token prediction or in both directions");
+  const auto fc = [&](models::AdaptedLayer layer) { return t.adapts(layer); };
+  if (t.adapts_experts && !job.model.is_moe())
+    throw UserError("training.lora.experts: the model has none; leave it out");
+  if (t.adapts_experts && !fc(models::AdaptedLayer::linear_fc1) && !fc(models::AdaptedLayer::linear_fc2))
+    throw UserError(
+        "training.lora.experts: their layers are linear_fc1 and linear_fc2; add one to training.lora.modules");
   refuse(t.updates_at_once(), "adapters are not known with optimizers that step inside the backward");
   refuse(job.data_parallel.served(), "servers would hold what is frozen");
   refuse(t.offload.states() || t.offload.tiles > 1, "frozen parameters have no states that could leave the GPU");

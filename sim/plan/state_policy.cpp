@@ -50,13 +50,15 @@ StatePolicy state_policy(const Plan& plan) {
                                                                  : Policy::Gather::never;
   p.gathers_beside = training.overlap_gathers.value_or(overlaps);
   p.prefetch = p.shards_parameters && p.gathers_beside ? training.gathered_ahead() : 0;
+  p.transient_gradients = job.framework.transient_gradients && p.update == Policy::Update::device && !served &&
+                          p.gradients == Tier::device && !plan.performed();
   return p;
 }
 
 bool passes_in_parts(const Plan& plan) {
   const auto policy = state_policy(plan);
   return policy.reduce == StatePolicy::Reduce::per_part || policy.gather == StatePolicy::Gather::per_part ||
-         plan.keeps_checkpoints_apart();
+         policy.transient_gradients || plan.keeps_checkpoints_apart();
 }
 
 }  // namespace rehearsal::plan

@@ -29,6 +29,8 @@ struct StatePolicy {
   std::int64_t prefetch = 0;                            // parts gathered ahead of the one that computes
   Tier optimizer = Tier::device, gradients = Tier::device, parameters = Tier::device;  // between passes
 
+  // Gradients are allocated by the backward that makes them, and gone after the step.
+  bool transient_gradients = false;
   // Each update is of shards of parameters that are whole.
   bool gathers_updated() const { return shards_optimizer && !shards_parameters; }
 };

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/error.hpp"
 #include "base/json.hpp"
+#include "scenario/cluster_file.hpp"
 #include "scenario/renamed.hpp"
 #include "scenario/scenario.hpp"
 
@@ -95,6 +97,45 @@ std::string recompute_of(const Run& r) {
   return begins(r.recompute, "full") ? "full" : "none";
 }
 
+// The name behind a key of a mapping, YAML's or JSON's; the whole text where it is none.
+std::string name_behind(const std::string& text, const std::string& key) {
+  if (!text.starts_with('{')) return key == "use" ? text : "";
+  const auto at = text.find(key);
+  const auto begin = at == std::string::npos ? at : text.find_first_not_of("\": ", at + key.size());
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_first_of("\",} ", begin) - begin);
+}
+
+// The GPU of the cluster that a row names, if its own column names another: one whose number is in no part of the name
+// of the cluster's. Columns without a number ("not printed") name none.
+std::string other_gpu(const Run& r, const std::string& cluster) {
+  const auto numbered = [](const std::string& text) {
+    return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+  };
+  if (!numbered(r.gpu)) return {};
+  auto gpu = name_behind(cluster, "gpu:");
+  if (gpu.empty()) gpu = name_behind(cluster, "gpu\":");
+  if (gpu.starts_with('{')) return {};
+  try {
+    if (gpu.empty()) gpu = scenario::load_named_cluster(name_behind(cluster, "use")).spec.gpu.name;
+  } catch (const UserError&) {
+    return {};  // its scenario says why
+  }
+  std::string part;
+  bool named = !numbered(gpu);
+  for (const char c : gpu + "-") {
+    if (c != '-') {
+      part += c;
+      continue;
+    }
+    const bool size = part.ends_with('g') || part.ends_with('w');  // "80g" of memory, "500w"
+    named |=
+        numbered(part) && !(size && std::isdigit(static_cast<unsigned char>(part[0]))) && says(r.gpu, part.c_str());
+    part.clear();
+  }
+  return named ? "" : gpu;
+}
+
 // Filters framework settings by the requested detail.
 bool wanted(const std::string& key, FrameworkDetail detail) {
   return detail == FrameworkDetail::knobs || !key.starts_with("framework.");
@@ -104,8 +145,15 @@ bool wanted(const std::string& key, FrameworkDetail detail) {
 
 RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail detail) {
   if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason, {}, ""};
-  const auto mapped = mapping.of(r);
+  auto mapped = mapping.of(r);
   if (!mapped.not_judged.empty()) return {"", mapped.not_judged, {}, ""};
+  if (const auto other = r.cluster.empty() ? "" : other_gpu(r, r.cluster); !other.empty()) {
+    auto by_gpu = r;
+    by_gpu.cluster.clear();
+    mapped = mapping.of(by_gpu);
+    if (mapped.cluster.empty())
+      return {"", fmt::format("its GPU is '{}', but that of its cluster {} is {}", r.gpu, r.cluster, other), {}, ""};
+  }
   if (mapped.cluster.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu), {}, ""};
 
   Settings s;

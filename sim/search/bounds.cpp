@@ -18,8 +18,9 @@ using schedule::Op;
 double states(const plan::Plan& plan, const plan::Plan::HeldParameters& held) {
   const bool frozen = plan.job.training.frozen();  // adapters are small, and this is a lower bound
   const auto all = [&](const plan::StateBytes& b) { return b.parameters + (frozen ? 0 : b.gradients + b.optimizer); };
-  return held.dense * all(plan.resident_bytes(plan.shards())) +
-         held.experts * all(plan.resident_bytes(plan.expert_replicas()));
+  const auto stored = held.stored();
+  return stored.dense * all(plan.resident_bytes(plan.shards())) +
+         stored.experts * all(plan.resident_bytes(plan.expert_replicas()));
 }
 
 Bytes context(const scenario::Scenario& scenario) {
@@ -77,18 +78,19 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
     const auto count = layers[row];
     if (count == 0) continue;
     const double own = part.parameters - part.expert_parameters;
-    const double learns = training.frozen() ? part.learning / std::max(1., part.parameters) : 1;
-    const double shared = plan.expert_replicas() > 1 ? part.expert_parameters : 0;
-    dense += own * learns * double(count), experts += shared * double(count);
+    const bool several = plan.expert_replicas() > 1;
+    const double shared = several ? part.expert_parameters : 0;
+    const double own_learns = part.learning - part.expert_learning, shared_learns = several ? part.expert_learning : 0;
+    dense += own_learns * double(count), experts += shared_learns * double(count);
     if (plan.zero() < 3) continue;
-    const auto add = [&](double parameters, const GroupShape& group) {
+    const auto add = [&](double parameters, double learns, const GroupShape& group) {
       if (parameters <= 0) return;
-      const Time gather = price(CollectiveKind::all_gather, parameters * plan.gathered_bytes(), group, tensors);
-      const Time reduce =
-          price(CollectiveKind::reduce_scatter, parameters * learns * bytes_of.gradients, group, tensors);
-      gathers += gather * (2 * count), reduces += reduce * count;
+      gathers += price(CollectiveKind::all_gather, parameters * plan.gathered_bytes(), group, tensors) * (2 * count);
+      if (learns > 0)
+        reduces += price(CollectiveKind::reduce_scatter, learns * bytes_of.gradients, group, tensors) * count;
     };
-    add(own, plan.group(plan.shared_along(Axis::data))), add(shared, plan.group(Axis::expert_data));
+    add(own - (part.spared - part.expert_spared), own_learns, plan.group(plan.shared_along(Axis::data)));
+    add(several ? shared - part.expert_spared : 0, shared_learns, plan.group(Axis::expert_data));
   }
   if (!training.reshards()) gathers = {};
   if (plan.zero() == 2) {

@@ -52,8 +52,10 @@ TEST_CASE("adapters: less time, hardly any gradients and states, the same weight
 
 TEST_CASE("what adapters do not go with is refused by name") {
   CHECK(says(refused({"training.lora={modules: [linear_qkv]}"}), "training.lora.rank"));
-  CHECK(says(refused({"parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2}", "training.lora=8"}),
-             "dense models"));
+  CHECK(says(refused({"parallelism={expert: 8}", "model={use: deepseek-v3, layers: 4}", "training.lora=8"}),
+             "latent attention"));
+  CHECK(says(refused({"training.lora={rank: 8, experts: true}"}), "has none"));
+  CHECK(says(refused({"training.frozen_precision=nf4"}), "training.lora.rank"));
   CHECK(says(refused({"parallelism={data: 8, zero: 3}", "training.optimizer=lomo", "batch={global: 8, micro: 1}",
                       "training.lora=8"}),
              "inside the backward"));
@@ -105,4 +107,80 @@ TEST_CASE("a checkpoint of a job holds what learns, and no frozen weights") {
   CHECK(adapters >= 14 * 32 * 16. * 69632);
   CHECK(adapters < .01 * whole);
   CHECK(checkpoint({"training.lora=32"}) == doctest::Approx(2 * adapters));
+}
+
+TEST_CASE("frozen matrices in fewer bits: their bytes held and gathered, the same FLOPs, a little more time") {
+  using graph::MemoryCategory;
+  for (const char* cut : {"parallelism={data: 8}", "parallelism={data: 8, zero: 3}", "parallelism={tensor: 2, data: 4}",
+                          "parallelism={pipeline: 2, data: 4}"}) {
+    CAPTURE(cut);
+    const auto full = ask({cut, "training.lora=16"});
+    const auto four = ask({cut, "training.lora=16", "training.frozen_precision=nf4-double"});
+    const auto eight = ask({cut, "training.lora=16", "training.frozen_precision=int8"});
+    // Matrices of layers are 6,979,321,856 of 8,030,261,248 parameters.
+    const double share = 6'979'321'856. / 8'030'261'248.;
+    const auto held = [&](const answer::Result& p) { return bytes_of(p, MemoryCategory::parameters); };
+    if (std::string(cut).find("pipeline") == std::string::npos) {
+      CHECK(held(eight) == doctest::Approx(held(full) * (1 - share / 2)).epsilon(.005));
+      CHECK(held(four) == doctest::Approx(held(full) * (1 - share * (1 - .515869 / 2))).epsilon(.005));
+    }
+    CHECK(held(four) < held(eight));
+    CHECK(four.lowered->model_flops.value() == full.lowered->model_flops.value());
+    CHECK(seconds_of(four) > seconds_of(full) * (std::string(cut).find("zero") == std::string::npos ? 1 : .8));
+    CHECK(four.summary.peak.allocated < full.summary.peak.allocated);
+    CHECK(four.summary.traffic.per_gpu.tensor == full.summary.traffic.per_gpu.tensor);
+    if (std::string(cut).find("zero") != std::string::npos)
+      CHECK(four.summary.traffic.per_gpu.data < .5 * full.summary.traffic.per_gpu.data);
+  }
+}
+
+TEST_CASE("adapters beside experts: few gradients, the same weights, in all layouts of experts") {
+  using graph::MemoryCategory;
+  for (const char* cut : {"parallelism={data: 8, zero: 3}", "parallelism={data: 8, expert: 8}",
+                          "parallelism={data: 8, expert: 8, zero: 1}", "parallelism={data: 4, tensor: 2, expert: 4}"}) {
+    CAPTURE(cut);
+    const Sets moe{cut, "model={use: qwen3-30b-a3b, layers: 2}"};
+    const auto all = ask(moe), few = ask(with(moe, {"training.lora=16"}));
+    const auto more = ask(with(moe, {"training.lora={rank: 16, experts: true}"}));
+    CHECK(seconds_of(few) < seconds_of(all));
+    CHECK(bytes_of(few, MemoryCategory::optimizer) < .02 * bytes_of(all, MemoryCategory::optimizer));
+    CHECK(bytes_of(more, MemoryCategory::optimizer) > bytes_of(few, MemoryCategory::optimizer));
+    CHECK(bytes_of(more, MemoryCategory::optimizer) < .2 * bytes_of(all, MemoryCategory::optimizer));
+    CHECK(seconds_of(more) > seconds_of(few));
+    CHECK(few.summary.peak.allocated < all.summary.peak.allocated);
+  }
+}
+
+TEST_CASE("gradients that come and go, and roots of all second moments at once") {
+  const Sets alone{"batch.global=1", "parallelism={data: 1}", "cluster={use: dgx-h100, gpus: 1}",
+                   "model={use: llama3-8b, layers: 8}", "training.recompute=full"};
+  const auto all = [&](const char* knobs, const Sets& cut = {}) {
+    return ask(with(with(alone, cut), {std::string("framework={use: fsdp-2024") + knobs + "}"}));
+  };
+  for (const Sets& cut : {Sets{}, Sets{"batch.global=8", "cluster.gpus=8", "parallelism={data: 8, zero: 3}"},
+                          Sets{"batch.global=8", "cluster.gpus=8", "parallelism={data: 8, zero: 2}"}}) {
+    const auto stay = all("", cut), go = all(", transient_gradients: true", cut);
+    const auto roots = all(", transient_gradients: true, foreach_step: true", cut);
+    CHECK(go.summary.iteration == stay.summary.iteration);
+    CHECK(roots.summary.iteration == stay.summary.iteration);
+    CHECK(go.summary.peak.allocated <= stay.summary.peak.allocated);
+    CHECK(roots.summary.peak.allocated >= go.summary.peak.allocated);
+  }
+  // On one GPU at the step: 2 bytes of parameters, 4 of gradients, 12 of states and 4 of roots a parameter.
+  const auto roots = all(", transient_gradients: true, foreach_step: true, workspace: 0");
+  const double parameters = models::parameters(roots.lowered->scenario.concrete->model);
+  CHECK(double(roots.summary.peak.allocated.count()) == doctest::Approx(22 * parameters).epsilon(1e-3));
+}
+
+TEST_CASE("a fraction of the optimizer's states on the host") {
+  using graph::MemoryCategory;
+  const auto at = [](const char* offload) { return ask({"parallelism={data: 8, zero: 1}", offload}); };
+  const auto none = at("training.offload={}"), half = at("training.offload={optimizer: host, optimizer_fraction: 0.5}"),
+             all = at("training.offload={optimizer: host}");
+  CHECK(bytes_of(half, MemoryCategory::optimizer) ==
+        doctest::Approx(bytes_of(none, MemoryCategory::optimizer) / 2).epsilon(1e-6));
+  CHECK(bytes_of(all, MemoryCategory::optimizer) == 0);
+  CHECK(seconds_of(half) > seconds_of(none));
+  CHECK(seconds_of(half) < seconds_of(all));
+  CHECK(says(refused({"training.offload.optimizer_fraction=0.5"}), "training.offload.optimizer to host"));
 }

@@ -106,6 +106,12 @@ const std::vector<Question>& questions() {
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 8, zero: 3}", "training.lora={rank: 16, modules: [linear_qkv]}"}},
       {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 8, zero: 3}", "training.lora={rank: 16}", "framework=hf-2024",
+        "training.frozen_precision=nf4", "model={use: qwen3-30b-a3b, layers: 2}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={data: 8, zero: 1}", "framework=hf-2024", "training.recompute=full",
+        "model={use: llama3-8b, layers: 2}"}},
+      {"llama3-8b-dgx-h100.yaml",
        {"batch.global=1", "parallelism={data: 1}", "cluster={use: dgx-h100, gpus: 1}",
         "model={use: llama3-8b, layers: 2}"}},
       {"llama3-8b-dgx-h100.yaml",
@@ -262,7 +268,8 @@ TEST_CASE("every number and every choice acts, or the program says why not") {
   std::size_t acting = 0;
   for (const auto& field : scenario::scenario_fields().fields) {
     using Kind = fields::Form::Kind;
-    if (!field.key_of_files || !field.set || (field.form.list && !field.form.each_once && !(field.form.set && field.form.kind == Kind::choice)) ||
+    if (!field.key_of_files || !field.set ||
+        (field.form.list && !field.form.each_once && !(field.form.set && field.form.kind == Kind::choice)) ||
         field.form.kind == Kind::text || field.form.kind == Kind::name || field.form.kind == Kind::table)
       continue;
     CAPTURE(field.key);

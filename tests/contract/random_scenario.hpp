@@ -157,19 +157,23 @@ class RandomScenario : Draws {
     key(10, "overlap", one_of({"{gradients: true}", "{gradients: false}", "{pipeline: true}", "{pipeline: false}"}));
     key(8, "allocator", one_of({"exact", "expandable"}));
     key(12, "offload",
-        one_of(
-            {"{optimizer: host}", "{optimizer: host, gradients: host}", "{activations: host}", "{optimizer: nvme}"}));
+        one_of({"{optimizer: host}", "{optimizer: host, gradients: host}", "{activations: host}", "{optimizer: nvme}",
+                "{optimizer: host, optimizer_fraction: 0.5}"}));
     if (tensor_ > 1) key(5, "partition_activations", "device");
     if (!experts_) key(6, "lora", one_of({"8", "16", "64"}));
     key(10, "bucket", one_of({"1MB", "200MB"}));
+    if (experts_ && !latent_) key(6, "lora", one_of({"8", "{rank: 16, experts: true}"}));
+    if (!keys.empty() && std::any_of(keys.begin(), keys.end(), [](auto& k) { return k.starts_with("lora"); }))
+      key(50, "frozen_precision", one_of({"nf4", "nf4-double", "gptq", "int8", "fp8"}));
     return keys.empty() ? "" : fmt::format("training: {{{}}}\n", fmt::join(keys, ", "));
   }
 
   std::string framework() {
     if (chance(35)) return "";
-    return fmt::format("framework: {}\n", one_of({"megatron-2021", "megatron-2022", "megatron-2024", "megatron-2025",
-                                                  "megatron-2026", "titan-2024", "titan-2025", "fsdp-2024",
-                                                  "deepspeed-2023", "mlperf-2025", "oneflow-2021", "unknown"}));
+    return fmt::format(
+        "framework: {}\n",
+        one_of({"megatron-2021", "megatron-2022", "megatron-2024", "megatron-2025", "megatron-2026", "titan-2024",
+                "titan-2025", "fsdp-2024", "deepspeed-2023", "mlperf-2025", "oneflow-2021", "hf-2024", "unknown"}));
   }
 
   std::string detail() {

@@ -109,6 +109,8 @@ TEST_CASE("states in fewer bits, and without a master copy") {
   CHECK(t.optimizer_state_bytes() == 4);
   t.moments = Moments::int8;  // a byte each, and 4 for 256 of them
   CHECK(t.optimizer_state_bytes() == 2 + 8. / 256);
+  t.moments = Moments::int8_2048;
+  CHECK(t.optimizer_state_bytes() == 2 + 8. / 2048);
   t.optimizer = &optimizer("sgd");
   CHECK(t.optimizer_state_bytes() == 0);
   t.optimizer = &optimizer("adamw"), t.precision = Precision::fp32, t.moments = Moments::fp32, t.master_copy = true;

@@ -112,3 +112,20 @@ TEST_CASE("a release of Megatron-Bridge brings its recipe, also over knobs that 
   CHECK(s.concrete->model.mtp_layers == 1);
   CHECK(s.concrete->training.recompute == models::Recompute::selective);
 }
+
+TEST_CASE("a row's GPU wins over a cluster of another GPU, or the row is refused") {
+  Run r = run({{"gpu", "4090x4"}});
+  r.id = "r-1", r.table = "r", r.gpu = "4090x4", r.layers = 2, r.hidden = 256, r.heads = 4, r.sequence = 128;
+  r.gpus = 4, r.global_batch = 4, r.micro_batch = 1, r.iteration_s = 1;
+  r.cluster = R"({"use": "dgx-h100", "gpus": 4})";
+  const auto mapping = read_mapping();
+  const auto row = scenario_of(r, mapping, FrameworkDetail::knobs);
+  REQUIRE(row.not_judged == "");
+  CHECK(scenario::load_text(row.yaml, "row", row.sets).concrete->cluster.gpu.name == "rtx-4090");
+  r.gpu = "X9000", r.cells["gpu"] = r.gpu;
+  CHECK(scenario_of(r, mapping, FrameworkDetail::knobs).not_judged.find("h100-80g-sxm") != std::string::npos);
+  for (const char* same : {"H100-SXM5-80GB", "H100", "not printed"}) {
+    r.gpu = same, r.cells["gpu"] = same;
+    CHECK(scenario_of(r, mapping, FrameworkDetail::knobs).yaml.find("dgx-h100") != std::string::npos);
+  }
+}
