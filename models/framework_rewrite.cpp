@@ -35,6 +35,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       entered_from_(block.values.size()),
       masks_(block.operators.size()) {
   for (const auto& v : block.values) value(element_ * double(v.elements));
+  find_stored();
 }
 
 Part FrameworkRewrite::build(Recompute recompute) {
@@ -96,6 +97,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward, &again})
     hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
+  if (recompute != Recompute::full) store_narrow();
   const auto& training = run_.training;
   if (training.defragment && recompute == Recompute::full && !training.cuts_checkpoints() &&
       training.keeps_checkpoints() && is_layer())
@@ -219,7 +221,7 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::tp_scatter_in:
       return enter(op, false);
     case Kind::linear:
-      return forward_linear(op);
+      return is_head(op) && in_chunks() ? void() : forward_linear(op);
     case Kind::rotate: {
       Operands operands;
       for (const auto v : op.in) operands.push_back(read(v));
@@ -285,7 +287,7 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
     case Kind::tp_scatter_in:
       return enter(op, true);
     case Kind::linear:
-      return backward_linear(op);
+      return is_head(op) && in_chunks() ? void() : backward_linear(op);
     case Kind::rotate:
       return backward_rotate(op);
     case Kind::attention:

@@ -32,6 +32,7 @@ ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::v
       delay_(policy_.reduces_beside ? policy_.prefetch : std::min<std::int64_t>(policy_.prefetch, 1)),
       tiers_(draft),
       checkpoints_(draft, rows()),
+      away_(draft, tasks),
       tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
@@ -132,6 +133,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
     bring_checkpoint(at, unit.use, after);
+    if (away_.active()) away_.bring(here, unit.use, after, ended_before(ended_, tiers_.offload().prefetch));
     if (part(unit).model->tiles.empty()) {
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
     } else {  // tiles' gradients leave before that of the rest
@@ -141,19 +143,25 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
       batch_.buckets = std::move(rest), copied_ = copied;
     }
-    if (checkpoints_.active()) ended_.push_back(done), keep_checkpoint(at, unit.use);
+    if (checkpoints_.active() || away_.active()) ended_.push_back(done);
+    if (checkpoints_.active()) keep_checkpoint(at, unit.use);
+    if (away_.active()) away_.keep(here, unit.use, done);
     if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
+    if (completes && i + 1 == n) close_open();
     if (completes) gradients_complete(here, done, use(unit).part);
   }
+  return done;
+}
+
+// What is left of a pass goes with what its last part has filled: it is no third batch that the next pass would wait for.
+void ShardedPasses::close_open() {
   for (const bool experts : {false, true}) {
     auto& open = open_[experts ? 1 : 0];
-    if (!completes || open.gradients.empty()) continue;
+    if (open.gradients.empty()) continue;
     filling_.close(experts);
     batch_.buckets.push_back(std::exchange(open, {}));
   }
-  if (!batch_.buckets.empty()) close_batch();
-  return done;
 }
 
 Checkpoints::Rows ShardedPasses::rows() {

@@ -11,6 +11,7 @@
 
 #include "lower/checkpoints.hpp"
 #include "lower/gradient_buckets.hpp"
+#include "lower/kept_away.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/step_emitter.hpp"
 #include "lower/tiers.hpp"
@@ -82,6 +83,7 @@ class ShardedPasses {
   void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra, double at_a_time,
            Unit unit);
   double neighbours(Unit unit, bool experts) const;
+  void close_open();
   void close_batch();
   void emit_reductions(std::int64_t up_to);
   LocalTask reduce(const Batch& batch, const Bucket& bucket);
@@ -98,7 +100,8 @@ class ShardedPasses {
   const std::int64_t delay_;  // gathers that precede a reduction on the lane
   Tiers tiers_;
   Checkpoints checkpoints_;
-  std::vector<LocalTask> ended_;  // last tasks of parts, in order, if there are checkpoints to keep
+  KeptAway away_;
+  std::vector<LocalTask> ended_;  // last tasks of parts, in order, if what they keep leaves
   bool tied_here_;                // both ends of a tied embedding: one table, reduced with the embedding
 
   Bytes copied_;  // bytes of gradients copied to where they wait

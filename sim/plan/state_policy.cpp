@@ -56,7 +56,7 @@ StatePolicy state_policy(const Plan& plan) {
 bool passes_in_parts(const Plan& plan) {
   const auto policy = state_policy(plan);
   return policy.reduce == StatePolicy::Reduce::per_part || policy.gather == StatePolicy::Gather::per_part ||
-         plan.keeps_checkpoints_apart();
+         plan.keeps_checkpoints_apart() || plan.job.training.share_away(0) > 0;
 }
 
 }  // namespace rehearsal::plan

@@ -296,7 +296,7 @@ Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts&
   const auto& problem = staged.problem;
   // Partitioned or offloaded checkpoints are not counted here.
   const bool activations =
-      !plan.job.training.cuts_checkpoints() && plan.job.training.checkpoints_on() == graph::Tier::device;
+      !plan.job.training.cuts_checkpoints() && plan.job.training.offload.activations == graph::Tier::device;
   double most = 0;
   for (std::uint32_t r = 0; r < problem.ranks; ++r) {
     const auto stages = stages_on(schedule, problem, r);
