@@ -225,7 +225,13 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::rotate: {
       Operands operands;
       for (const auto v : op.in) operands.push_back(read(v));
-      for (std::size_t i = op.in.size(); i < op.out.size(); ++i) operands.push_back(write(op.out[i]));
+      for (const auto v : op.out)  // in place, or other values
+        if (std::find(op.in.begin(), op.in.end(), v) == op.in.end()) operands.push_back(write(v));
+      // Of one matrix eager operations make queries and keys anew; values are a view that holds the whole of it.
+      if (run_.training.kernels == Kernels::unfused && llama() && op.in.size() == 1) {
+        between_[op.out[0]] = value(element_ * double(local_.tokens * (local_.query + local_.keys)));
+        operands.push_back(write(between_[op.out[0]]));
+      }
       part_.forward.push_back(
           traffic(op.name, rotation_traffic(), run_.compiled() ? 1 : 3, false, std::move(operands)));
       return;
@@ -351,7 +357,9 @@ void FrameworkRewrite::forward_norm(const Operator& op) {
 void FrameworkRewrite::backward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
   const double norm = back_.norm.bytes * size, residual = back_.residual.bytes * size;
-  Operands operands{read(op.in[0]), read(*gradients_[op.out[0]])};
+  Operands operands{read(*gradients_[op.out[0]])};
+  const bool copied = run_.training.kernels == Kernels::unfused && llama() && element_ < 4;  // to fp32
+  if (!copied) operands.push_back(read(op.in[0]));
   keep_between(op, cost_.norm, operands);
   if (const auto branch = gradients_[op.in[0]]) operands.push_back(read(*branch));
   gradients_[op.in[0]] = like(op.in[0]);

@@ -117,8 +117,9 @@ void ShardedPasses::drop(Unit unit, std::vector<BufferUse>& uses) {
 
 // Every pass is emitted part by part, even without communication: whole gradients of the previous pass die one by one
 // while its parts begin to hold their activations.
-LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after,
+LocalTask ShardedPasses::pass(const Coordinates& at, bool last, std::vector<LocalTask> after,
                               const PassTasks::AroundParts& around) {
+  last_ = last;
   const bool completes = this->completes(at.pass), needs = this->needs(at.pass);
   if (completes) first_gradient_.try_emplace(at.stage, at.microbatch);
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
@@ -158,7 +159,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
 void ShardedPasses::close_open() {
   for (const bool experts : {false, true}) {
     auto& open = open_[experts ? 1 : 0];
-    if (open.gradients.empty()) continue;
+    if (open.parameters <= 0) continue;
     filling_.close(experts);
     batch_.buckets.push_back(std::exchange(open, {}));
   }
@@ -265,7 +266,34 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
             at_once_ ? std::min(count, neighbours(unit, experts)) : count, unit);
     return;
   }
+  if (policy_.reduces_last) return sum_gradient(unit, extra);
   for (const auto& share : filling_.add(use(unit))) put(share, 1, extra, share.added, unit);
+}
+
+// The first pass allocates what later ones add to; the last one hands it to the buckets, of which the last that it has
+// a part in frees it.
+void ShardedPasses::sum_gradient(Unit unit, PassTasks::Extra& extra) {
+  auto& sums = sums_[unit];
+  for (const bool experts : {false, true}) {
+    auto& sum = sums[experts ? 1 : 0];
+    const double count = gradients(unit, experts);
+    if (sum || count <= 0) continue;
+    sum = draft_.program.buffer(
+        {bytes(count * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+    extra.first.emplace_back(*sum, Access::allocate);
+  }
+  if (!last_) return;
+  const auto shares = filling_.add(use(unit));
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const auto& share = shares[i];
+    auto& open = open_[share.experts ? 1 : 0];
+    open.parameters += share.added, open.experts = share.experts, open.tensors = 1;
+    const bool more = std::any_of(shares.begin() + std::ptrdiff_t(i) + 1, shares.end(),
+                                  [&](const auto& other) { return other.experts == share.experts; });
+    if (auto& sum = sums[share.experts ? 1 : 0]; sum && !more) open.gradients.push_back(*std::exchange(sum, {}));
+    if (share.full) batch_.buckets.push_back(std::exchange(open, {}));
+  }
+  sums_.erase(unit);
 }
 
 // The gradient of a tensor is held until that of the next one exists; both are consumed before the one after that.

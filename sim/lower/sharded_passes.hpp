@@ -29,8 +29,9 @@ class ShardedPasses {
   // The plan's passes come in parts. `stages`: those of the rank, ascending.
   ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
-  // One pass of one stage; returns its last compute task.
-  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
+  // One pass of one stage; returns its last compute task. `last`: no later one adds to the gradients of the stage.
+  LocalTask pass(const graph::Coordinates& at, bool last, std::vector<LocalTask> after,
+                 const PassTasks::AroundParts& around = {});
   // Issues the remaining reductions; returns the last one of the step.
   std::optional<LocalTask> finish();
 
@@ -53,6 +54,7 @@ class ShardedPasses {
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
+  void sum_gradient(Unit unit, PassTasks::Extra& extra);
   bool completes(graph::Pass pass) const;
   bool needs(graph::Pass pass) const { return gathers_ && pass != graph::Pass::weight_gradient; }
   void begin(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
@@ -111,6 +113,8 @@ class ShardedPasses {
   std::map<std::uint32_t, std::uint32_t> first_gradient_;  // of a stage: the micro-batch whose gradients come first
   std::vector<LocalTask> computed_;                        // of units that need parameters, in the rank's order
   GradientBuckets filling_;                                // ZeRO-2
+  bool last_ = false;                                      // the pass being emitted completes gradients of its stage
+  std::map<Unit, std::array<std::optional<BufferId>, 2>> sums_;  // whole gradients that passes add to: dense, experts
   std::array<Bucket, 2> open_;                             // dense, experts
   Batch batch_;                                            // buckets that the computing unit filled
   std::deque<Batch> waiting_;
