@@ -139,7 +139,9 @@ BlockParts::Index BlockParts::mlp_half(BlockBuilder& b, Index x) const {
     u = {tokens(b, local_.up)};
   b.add(linear, "mlp up", {entered}, u, up);
   const Index g = tokens(b, f);
+  b.module(RecomputeModule::mlp_act);
   b.add(activate, "activation", u, {g});
+  b.module(RecomputeModule::mlp);
   const Index z = tokens(b, h);
   b.add(linear, "mlp down", {g}, {z}, down);
   return add_branch(b, x, z, std::move(branch));

@@ -20,13 +20,31 @@ const Description& offload_fields() {
                      kDefault, help);
   };
   static const Description all = describe<O>(
-      {}, tier.operator()<&O::optimizer>("optimizer", "master parameters and moments, which the host then updates"),
+      {.groups = {{.key = "activations",
+                   .help = "checkpoints of recomputed layers; or, of others, a part of what they keep",
+                   .short_for = "to"}}},
+      tier.operator()<&O::optimizer>("optimizer", "master parameters and moments, which the host then updates"),
       field<&O::optimizer_fraction>("optimizer_fraction", number_above(0, 1), kDefault,
                                     "of those states, that leave the GPU and are updated there (Megatron-Core's "
                                     "--optimizer-offload-fraction); the GPU updates the rest before"),
       tier.operator()<&O::gradients>("gradients", "as they are reduced"),
       tier.operator()<&O::parameters>("parameters", "those that are computed with; needs zero 3, or one GPU"),
-      tier.operator()<&O::activations>("activations", "what is kept of layers that are recomputed"),
+      field<&O::activation_share>("activations.share", number(0, 1), std::nullopt,
+                                  "of the bytes that each layer keeps for its backward, where it is not recomputed as "
+                                  "a whole: copied away behind its forward and back ahead of its backward"),
+      field<&O::activation_layers>("activations.layers", whole(1, 1e9), std::nullopt,
+                                   "the first of a stage, whose values leave; all where it is left out"),
+      choice<&O::activations>("activations.to",
+                              {{"device", Tier::device},
+                               {"host", Tier::host},
+                               {"nvme", Tier::nvme},
+                               {"none", Tier::device},
+                               {"cpu", Tier::host}},
+                              {[](const O& o) {
+                                 return o.activation_share || o.activation_layers ? Tier::host : Tier::device;
+                               },
+                               "host with `share` or `layers`, else device"},
+                              "where what is kept for the backward waits"),
       field<&O::delayed_update>("delayed_update", boolean(), kDefault,
                                 "the host updates under the next step, which computes with older parameters"),
       field<&O::prefetch>("prefetch", whole(0, 1000), kDefault,
@@ -68,10 +86,22 @@ std::string decay(const Optimizer& o) { return fmt::format("{}", o.weight_decay.
 
 const Description& training_fields() {
   using T = Training;
+  static constexpr auto stored = []<auto M>(const char* key, const char* help) {
+    return some<M>(key,
+                   {{"latents", StoredValue::latents},
+                    {"attention_out", StoredValue::attention_out},
+                    {"dispatched", StoredValue::dispatched},
+                    {"moe_act", StoredValue::moe_act},
+                    {"mlp_act", StoredValue::mlp_act}},
+                   help);
+  };
   static const Description all = describe<T>(
       {.groups = {{.key = "recompute",
                    .help = "which layers compute their forward again in the backward",
                    .short_for = "mode"},
+                  {.key = "activation_storage",
+                   .help = "in how few bits values wait for the backward: latents of latent attention, what attention "
+                           "gives, rows dispatched to experts, what activations of experts or other layers read"},
                   {.key = "lora", .help = "low-rank adapters (LoRA) learn, and nothing else does", .short_for = "rank"},
                   {.key = "overlap", .help = "what runs under computation; wins over `framework`"},
                   {.key = "fsdp", .help = "how ZeRO-3 gathers"},
@@ -161,9 +191,13 @@ const Description& training_fields() {
                                    {"moe_act", RecomputeModule::moe_act},
                                    {"mlp", RecomputeModule::mlp},
                                    {"moe", RecomputeModule::moe},
-                                   {"shared_experts", RecomputeModule::shared_experts}},
-                                  "what selective repeats, as Megatron-Core names it; otherwise the framework's "
-                                  "`selective_recompute`"),
+                                   {"shared_experts", RecomputeModule::shared_experts},
+                                   {"mlp_act", RecomputeModule::mlp_act}},
+                                  "what selective repeats, as Megatron-Core names it (mlp_act, the activation of layers "
+                                  "without experts, is Megatron-Kwai's); otherwise the framework's `selective_recompute`"),
+      stored.operator()<&T::stored_fp8>("activation_storage.fp8", "kept in 8 bits, with a scale for each 128"),
+      stored.operator()<&T::stored_e5m6>("activation_storage.e5m6",
+                                         "kept in 12 bits (DeepSeek-V3), with a scale for each 128"),
       choice<&T::recompute>(
           "recompute.mode",
           {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
@@ -384,10 +418,17 @@ const Description& framework_fields() {
                         {"in-place", LossKernels::in_place},
                         {"torch", LossKernels::torch},
                         {"fused", LossKernels::fused},
-                        {"compiled", LossKernels::compiled}},
+                        {"compiled", LossKernels::compiled},
+                        {"chunked", LossKernels::chunked},
+                        {"linear-fused", LossKernels::linear_fused}},
                        kDefault,
                        "cross-entropy: Megatron's, the same with its softmax in place of the fp32 logits, torch's "
-                       "kernels one by one, or fused; compiled: torch's, fused with `compiled`"),
+                       "kernels one by one, or fused; compiled: torch's, fused with `compiled`; chunked: that, with the "
+                       "head, chunk by chunk of the tokens (torchtitan); linear-fused: likewise, gradients in the "
+                       "forward (Liger)"),
+      field<&S::loss_chunks>("loss_chunks", whole(0, 4096), kDefault,
+                             "that tokens are cut into for loss chunked or linear-fused; 0: 8, or as many as Liger "
+                             "makes, vocabulary / hidden"),
       field<&S::saves_casts>("saves_casts", boolean(), kDefault,
                              "in fp8 the narrow copy of what a product reads is kept for its weight gradient"),
       field<&S::saves_gathered>("saves_gathered", boolean(), kDefault,

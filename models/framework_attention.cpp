@@ -27,6 +27,11 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
   list.push_back(batched("scores", shard.sequence, local_.head_dim, with({write(raw)})));  // also when causal
   Operands softmax{read(raw), write(*state_)};
   dropped_ = state_;
+  if (run_.training.kernels == Kernels::unfused && element_ < 4) {  // in fp32, and a copy of it in 16 bits
+    part_.values[*state_].size = bytes(4 * scores_);
+    dropped_ = value(element_ * scores_);
+    softmax.push_back(write(*dropped_));
+  }
   if (const auto dropout = mask(scores_)) {
     score_mask_ = dropout;
     dropped_ = value(element_ * scores_);
@@ -110,6 +115,7 @@ void FrameworkRewrite::backward_rotate(const Operator& op) {
     if (gradients_[v] && std::find(op.in.begin(), op.in.end(), v) == op.in.end())
       operands.push_back(read(*gradients_[v]));
   for (const auto v : op.in) operands.push_back(write(gradient_of(v)));
+  if (const auto held = between_.find(op.out[0]); held != between_.end()) operands.push_back(read(held->second));
   part_.input_gradient_steps.push_back(
       traffic("transpose and bias gradients", moved, run_.compiled() ? 1 : 7, true, std::move(operands)));
 }

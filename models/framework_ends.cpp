@@ -39,33 +39,50 @@ void FrameworkRewrite::embed(const Operator& op, bool back) {
 // (torch.distributed's loss parallel): one more fp32 array in each pass. A fused kernel reads the 2-byte logits and
 // writes their gradient, also in 2 bytes.
 void FrameworkRewrite::loss(const Operator& op, bool back) {
+  if (in_chunks()) return loss_of_chunks(back);
   const Index logits = op.in[0];
   const double size = double(block_.values[logits].elements);
+  part_.values[logits].holds = Value::Holds::loss;
+  if (!back) return cross_entropy(part_.forward, logits, size);
+  gradients_[logits] = cross_entropy_gradient(part_.input_gradient_steps, logits, size);
+}
+
+LossKernels FrameworkRewrite::loss_kernels() const {
+  const auto kernels = run_.framework.loss;
+  if (kernels != LossKernels::compiled && kernels != LossKernels::chunked) return kernels;
+  return run_.compiled() ? LossKernels::fused : LossKernels::torch;
+}
+
+// Of `size` logits.
+void FrameworkRewrite::cross_entropy(List& list, Index logits, double size) {
   const auto holds = Value::Holds::loss;
-  part_.values[logits].holds = holds;
-  auto kernels = run_.framework.loss;
-  if (kernels == LossKernels::compiled) kernels = run_.compiled() ? LossKernels::fused : LossKernels::torch;
-  const bool torch = kernels == LossKernels::torch, fused = kernels == LossKernels::fused;
-  const bool in_place = kernels == LossKernels::in_place;
-  const bool stepwise = torch && run_.cut(), compiled = run_.compiled();
+  const auto kernels = loss_kernels();
+  const bool stepwise = kernels == LossKernels::torch && run_.cut(), compiled = run_.compiled();
   Operands operands{read(logits)};
-  if (!back) {
-    if (!fused) {
-      state_ = value(4 * size, holds);
-      if (!in_place && element_ < 4) operands.push_back(write(value(4 * size, holds)));
-      operands.push_back(write(*state_));
-      if (stepwise) operands.push_back(write(value(4 * size, holds)));
-    }
-    return part_.forward.push_back(plain(op.name, (compiled ? 16 : 34) * size, compiled ? 4 : 10, std::move(operands)));
+  loss_state_.reset();
+  if (kernels != LossKernels::fused) {
+    loss_state_ = value(4 * size, holds);
+    if (kernels != LossKernels::in_place && element_ < 4) operands.push_back(write(value(4 * size, holds)));
+    operands.push_back(write(*loss_state_));
+    if (stepwise) operands.push_back(write(value(4 * size, holds)));
   }
-  if (!torch && !fused) operands.clear();
-  if (state_) operands.push_back(read(*state_));
-  gradients_[logits] = value((torch ? 4 : element_) * size, holds);
-  operands.push_back(write(*gradients_[logits]));
+  list.push_back(plain("cross-entropy", (compiled ? 16 : 34) * size, compiled ? 4 : 10, std::move(operands)));
+}
+
+// Returns the gradient of the logits.
+FrameworkRewrite::Index FrameworkRewrite::cross_entropy_gradient(List& list, Index logits, double size) {
+  const auto holds = Value::Holds::loss;
+  const auto kernels = loss_kernels();
+  const bool torch = kernels == LossKernels::torch, compiled = run_.compiled();
+  Operands operands;
+  if (torch || kernels == LossKernels::fused) operands.push_back(read(logits));
+  if (loss_state_) operands.push_back(read(*loss_state_));
+  const Index gradient = value((torch ? 4 : element_) * size, holds);
+  operands.push_back(write(gradient));
   if (torch) operands.push_back(write(value(4 * size, holds)));
-  if (stepwise) operands.push_back(write(value(4 * size, holds)));
-  part_.input_gradient_steps.push_back(
-      plain("cross-entropy gradient", (compiled ? 10 : 14) * size, compiled ? 4 : 12, std::move(operands)));
+  if (torch && run_.cut()) operands.push_back(write(value(4 * size, holds)));
+  list.push_back(plain("cross-entropy gradient", (compiled ? 10 : 14) * size, compiled ? 4 : 12, std::move(operands)));
+  return gradient;
 }
 
 }  // namespace rehearsal::models

@@ -156,7 +156,7 @@ void FrameworkRewrite::expert_cast(List& list, const Operator& op, bool back, Op
   const Index narrow = value(size);
   list.push_back(plain("fp8 cast", 4 * factor * size, 0, {read(back ? *gradients_[v] : v), write(narrow)}));
   of_product.push_back(read(narrow));
-  if (!back && run_.framework.saves_casts) casts_[v] = narrow;
+  if (!back && keeps_cast(v)) casts_[v] = narrow;
 }
 void FrameworkRewrite::forward_experts(const Operator& op) {
   Operands operands{read(op.in[0])};

@@ -102,7 +102,7 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
   of_product.push_back(read(narrow));
   // Of a gathered operand only the rank's own part, if that was what was cast.
   const bool own = !entered_from_[op.in[0]] || scaling != Fp8Scaling::rowwise;
-  if (!back && run_.framework.saves_casts && own) casts_[op.in[0]] = narrow;
+  if (!back && keeps_cast(op.in[0]) && own) casts_[op.in[0]] = narrow;
   list.insert(list.end() - (before ? 1 : 0),
               traffic("fp8 cast", cast_bytes(scaling) * moved, op.name == last ? 1 : 0, back, std::move(operands)));
 }

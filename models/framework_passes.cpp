@@ -219,6 +219,7 @@ std::vector<Step> recomputed_steps(Part& part, const Block& block, const Modules
   }
   // The whole forward of MoELayer is one checkpoint (moe_layer.py), including modules that could be one by themselves.
   if (wanted.contains(RecomputeModule::moe)) wanted.insert({RecomputeModule::moe_act, RecomputeModule::shared_experts});
+  if (wanted.contains(RecomputeModule::mlp)) wanted.insert(RecomputeModule::mlp_act);
   if (wanted.contains(RecomputeModule::core_attn))
     for (const auto& op : block.operators)
       if (op.kind == OperatorKind::attention) part.values[op.out[0]].stays = true;

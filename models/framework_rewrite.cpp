@@ -42,6 +42,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       entered_from_(block.values.size()),
       masks_(block.operators.size()) {
   for (const auto& v : block.values) value(element_ * double(v.elements));
+  find_stored();
   if (!run.framework.fp32_stream || element_ == 4) return;
   std::vector<bool> streams(block.values.size());
   for (const auto end : {block.input, block.output})
@@ -111,6 +112,7 @@ Part FrameworkRewrite::build(Recompute recompute) {
   for (auto* list : {&part_.forward, &part_.input_gradient_steps, &part_.backward, &part_.norm_backward, &again})
     hide_under_shared_experts(*list);
   repeat(part_, std::move(again));
+  if (recompute != Recompute::full) store_narrow();
   const auto& training = run_.training;
   if (training.defragment && recompute == Recompute::full && !training.cuts_checkpoints() &&
       training.keeps_checkpoints() && is_layer())
@@ -253,11 +255,17 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::tp_scatter_in:
       return enter(op, false);
     case Kind::linear:
-      return forward_linear(op);
+      return is_head(op) && in_chunks() ? void() : forward_linear(op);
     case Kind::rotate: {
       Operands operands;
       for (const auto v : op.in) operands.push_back(read(v));
-      for (std::size_t i = op.in.size(); i < op.out.size(); ++i) operands.push_back(write(op.out[i]));
+      for (const auto v : op.out)  // in place, or other values
+        if (std::find(op.in.begin(), op.in.end(), v) == op.in.end()) operands.push_back(write(v));
+      // Of one matrix eager operations make queries and keys anew; values are a view that holds the whole of it.
+      if (run_.training.kernels == Kernels::unfused && llama() && op.in.size() == 1) {
+        between_[op.out[0]] = value(element_ * double(local_.tokens * (local_.query + local_.keys)));
+        operands.push_back(write(between_[op.out[0]]));
+      }
       part_.forward.push_back(
           traffic(op.name, rotation_traffic(), run_.compiled() ? 1 : 3, false, std::move(operands)));
       return;
@@ -319,7 +327,7 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
     case Kind::tp_scatter_in:
       return enter(op, true);
     case Kind::linear:
-      return backward_linear(op);
+      return is_head(op) && in_chunks() ? void() : backward_linear(op);
     case Kind::rotate:
       return backward_rotate(op);
     case Kind::attention:
@@ -383,7 +391,9 @@ void FrameworkRewrite::forward_norm(const Operator& op) {
 void FrameworkRewrite::backward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
   const double norm = back_.norm.bytes * size, residual = back_.residual.bytes * size;
-  Operands operands{read(op.in[0]), read(*gradients_[op.out[0]])};
+  Operands operands{read(*gradients_[op.out[0]])};
+  const bool copied = run_.training.kernels == Kernels::unfused && llama() && element_ < 4;  // to fp32
+  if (!copied) operands.push_back(read(op.in[0]));
   keep_between(op, cost_.norm, operands);
   if (const auto branch = gradients_[op.in[0]]) operands.push_back(read(*branch));
   gradients_[op.in[0]] = like(op.in[0]);

@@ -102,6 +102,15 @@ class FrameworkRewrite {
   void activate(const Operator& op, bool back);
   void embed(const Operator& op, bool back);
   void loss(const Operator& op, bool back);
+  LossKernels loss_kernels() const;
+  void cross_entropy(List& list, Index logits, double size);
+  Index cross_entropy_gradient(List& list, Index logits, double size);
+  // Of head and loss that go chunk by chunk of the tokens: framework_chunks.cpp.
+  bool in_chunks() const;
+  std::int64_t chunk_rows(const Gemm& head) const;
+  void loss_of_chunks(bool back);
+  void weights_of_chunk(List& list, const Gemm& chunk, Operands reads, double weights, bool first);
+  void scale_gradients(Index x, const Gemm& whole);
   void enter(const Operator& op, bool back);
   void leave(const Operator& op, bool back);
   // Of layers with experts: framework_experts.cpp.
@@ -175,7 +184,13 @@ class FrameworkRewrite {
   bool llama() const { return !run_.model.is_gpt(); }  // and what is made like it
   bool is_layer() const { return block_.input && block_.output; }
   bool is_embedding() const { return !block_.input; }
+  static bool is_head(const Operator& op) { return op.name == "head"; }
   double cast_elements(Index v) const;
+  // Of values that wait in fewer bits (Training::stored_fp8): framework_storage.cpp.
+  void find_stored();
+  bool stores(Index v) const { return stored_.contains(v); }
+  bool keeps_cast(Index v) const;
+  void store_narrow();
 
   const Block& block_;
   const FrameworkRun run_;
@@ -192,9 +207,12 @@ class FrameworkRewrite {
   std::vector<std::optional<Index>> casts_;          // of a value that a product reads: its narrow copy, if kept
   std::vector<std::optional<Index>> entered_from_;   // of a value that was gathered: what it was gathered from
   std::vector<std::optional<Index>> masks_;          // by operator
-  std::optional<Index> state_;                       // of attention or the loss, for its gradient
+  std::optional<Index> state_;                       // of attention, for its gradient
+  std::optional<Index> loss_state_;                  // and of the loss
   std::optional<Index> dropped_, score_mask_;        // scores after dropout, and its mask
   Operands whole_heads_;                             // queries, keys, values and results of some heads, of all tokens
+  std::optional<Index> waiting_weights_;             // gradient of the head that the forward made
+  std::map<Index, StoredValue> stored_;              // values of the block that wait in fewer bits
   Operands pending_;                                 // of an add that a compiler fuses with what follows
   std::vector<WeightGradient> weights_;
   std::map<const Operator*, std::uint16_t> first_tile_;

@@ -109,7 +109,7 @@ class Analysis {
   // Values that only the one-pass backward makes.
   void whole_backward_only() {
     for (std::uint16_t v = 0; v < part_.values.size(); ++v)
-      if (span(v, {PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient}).first.none())
+      if (!twice_[v] && span(v, {PassKind::forward, PassKind::input_gradient, PassKind::weight_gradient}).first.none())
         live(v, {PassKind::backward});
   }
 

@@ -2,6 +2,7 @@
 // (2104.07857).
 #pragma once
 #include <cstdint>
+#include <optional>
 
 #include "base/tier.hpp"
 
@@ -9,7 +10,11 @@ namespace rehearsal::models {
 
 struct Offload {
   Tier optimizer = Tier::device, gradients = Tier::device, parameters = Tier::device;
-  Tier activations = Tier::device;  // checkpoints of recomputed layers
+  // Checkpoints of recomputed layers; or, of layers that keep what they made, this share of it, and of this many first
+  // layers of a stage (all).
+  Tier activations = Tier::device;
+  std::optional<double> activation_share = {};
+  std::optional<std::int64_t> activation_layers = {};
   double optimizer_fraction = 1;    // of the optimizer's states, that leave and are updated there
   // The host updates while the GPU computes the next step with the parameters of the one before (2101.06840, 4.2).
   bool delayed_update = false;

@@ -40,7 +40,9 @@ std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);
 constexpr bool scaled(Precision p) { return p == Precision::fp8 || p == Precision::fp4; }
 constexpr Precision unscaled(Precision p) { return scaled(p) ? Precision::bf16 : p; }
 
-// Traffic per parameter and micro-batch to add a gradient to its buffer; the first micro-batch of m only writes, so the
+// Traffic per parameter to add a gradient to its buffer, once.
+double addition_bytes(const Training& training, const Framework& framework);
+// The same per micro-batch; the first micro-batch of m only writes, so the
 // average over an iteration is scaled by 1 - 1/m (0 for one micro-batch).
 double accumulation_bytes(const Training& training, const Framework& framework, const Shard& shard);
 

@@ -149,16 +149,18 @@ LocalShape local_shape(const Transformer& m, const LayerSpec& layer, const Shard
   return l;
 }
 
+// Fused: the GEMM's epilogue reads the buffer, the extra traffic is that one read. Otherwise read, read, write; into a
+// 2-byte buffer or a 4-byte one.
+double addition_bytes(const Training& training, const Framework& framework) {
+  const bool narrow = bytes_per_element(training.gradient_precision) <= 2;
+  return framework.fused_accumulation ? 2
+         : narrow                     ? framework.accumulate_bytes_fp16
+                                      : framework.accumulate_bytes_bf16;
+}
+
 double accumulation_bytes(const Training& training, const Framework& framework, const Shard& shard) {
   const auto backwards = shard.microbatches * shard.pieces;
-  if (backwards <= 1) return 0;
-  // Fused: the GEMM's epilogue reads the buffer, the extra traffic is that one read. Otherwise read, read, write; into
-  // a 2-byte buffer or a 4-byte one.
-  const bool narrow = bytes_per_element(training.gradient_precision) <= 2;
-  const double bytes = framework.fused_accumulation ? 2
-                       : narrow                     ? framework.accumulate_bytes_fp16
-                                                    : framework.accumulate_bytes_bf16;
-  return bytes * (1 - 1 / double(backwards));
+  return backwards <= 1 ? 0 : addition_bytes(training, framework) * (1 - 1 / double(backwards));
 }
 
 }  // namespace rehearsal::models

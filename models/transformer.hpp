@@ -87,8 +87,18 @@ Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t 
 Flops attention_flops(const Transformer& model, std::int64_t sequence);
 
 enum class Recompute : std::uint8_t { none, selective, full };
-// Modules that selective recomputation repeats, as Megatron-Core names them (`--recompute-modules`).
-enum class RecomputeModule : std::uint8_t { core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, shared_experts };
+// Modules that selective recomputation repeats, as Megatron-Core names them (`--recompute-modules`); mlp_act is the
+// activation of layers without experts (Megatron-Kwai's --kaimm-recompute-mlp-activation-func).
+enum class RecomputeModule : std::uint8_t {
+  core_attn,
+  layernorm,
+  mla_up_proj,
+  moe_act,
+  mlp,
+  moe,
+  shared_experts,
+  mlp_act
+};
 // What matrices of layers are held in that do not learn, where adapters do: as in training; in eight bits; or in four.
 // nf4: a scale of fp32 for each 64 (QLoRA, 2305.14314, section 3), or one of eight bits, of which 256 share one of fp32
 // (its double quantisation); gptq: a scale of fp16 and a zero of four bits for each 128 (AutoGPTQ, group_size 128).
@@ -110,6 +120,10 @@ constexpr double bytes_of(FrozenPrecision precision, double in_training) {
   }
   return in_training;
 }
+// Values of a layer that are kept for the backward in fewer than 16 bits on request: what latent attention widens, what
+// attention gives, rows that experts were sent, and what their activations (shared ones' too) or those of other layers
+// read.
+enum class StoredValue : std::uint8_t { latents, attention_out, dispatched, moe_act, mlp_act };
 // Linear layers that low-rank adapters may stand beside (LoRA, 2106.09685), as Megatron-Core names them.
 enum class AdaptedLayer : std::uint8_t { linear_qkv, linear_proj, linear_fc1, linear_fc2 };
 enum class AttentionKind : std::uint8_t { unfused, flash };
@@ -183,6 +197,9 @@ struct Training {
     return recompute == Recompute::none || (recompute_every == 1 && !recompute_layers);
   }
   std::set<RecomputeModule> recompute_modules;  // of selective; empty: what the framework repeats
+  // Kept in fp8 with a scale for each 128, and in 12 bits (E5M6 of DeepSeek-V3, 2412.19437, section 3.3.3).
+  std::set<StoredValue> stored_fp8, stored_e5m6;
+  bool stores(StoredValue value) const { return stored_fp8.contains(value) || stored_e5m6.contains(value); }
   AttentionKind attention = AttentionKind::flash;
   ContextKind context = ContextKind::ring;
   bool context_balance = true;  // of 2c pieces, rank i has pieces i and 2c-1-i: causal attention is even
@@ -207,7 +224,12 @@ struct Training {
   bool cuts_checkpoints() const { return partition_activations != CutCheckpoints::none; }
   Tier checkpoints_on() const {
     const Tier parts = partition_activations == CutCheckpoints::host ? Tier::host : Tier::device;
-    return std::max(parts, offload.activations);
+    return std::max(parts, recompute == Recompute::full ? offload.activations : Tier::device);
+  }
+  // Share of what layer `layer` of a stage, which is not recomputed as a whole, keeps and sends away; 0: it stays.
+  double share_away(std::int64_t layer) const {
+    if (offload.activations == Tier::device || recompute == Recompute::full) return 0;
+    return layer < offload.activation_layers.value_or(layer + 1) ? offload.activation_share.value_or(1) : 0;
   }
   bool leaves_device() const { return offload.any() || checkpoints_on() != Tier::device; }
   Allocator allocator = Allocator::caching;
@@ -235,8 +257,18 @@ enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // The cross-entropy: Megatron's over a slice of the vocabulary, whose softmax is another fp32 array or overwrites the
 // fp32 copy (Megatron-Core); or torch's kernels, one after the other. The latter's fused relatives (flash-attn's,
 // Transformer Engine's) never make a copy in fp32. Compiled: torch's, of which torch.compile makes such a one wherever
-// the framework compiles.
-enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled };
+// the framework compiles. Chunked: head and loss of some tokens after those of others, forward and backward of each in
+// turn, so that logits of one chunk alone are there, by the kernels of `compiled`. Linear-fused: chunks, too, but their
+// gradients are made in the forward, in place of the logits, and wait for the backward (Liger).
+enum class LossKernels : std::uint8_t {
+  vocabulary_parallel,
+  in_place,
+  torch,
+  fused,
+  compiled,
+  chunked,
+  linear_fused
+};
 
 // The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, norm and routing, both, or
 // the whole iteration.
@@ -324,6 +356,7 @@ struct Framework {
   bool transient_gradients = false;
   bool foreach_step = false;  // AdamW takes the roots of all second moments before it uses the first (torch's for-each)
   LossKernels loss = LossKernels::vocabulary_parallel;
+  std::int64_t loss_chunks = 0;  // of `chunked` and `linear_fused`; 0: 8, or as many as Liger makes
   bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
   bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message

@@ -50,7 +50,7 @@ class FrameworkEmitter : public StepEmitter {
     if (reduces) around.after = [&](std::size_t use, LocalTask done) { part_complete(at, use, done); };
     LocalTask last;
     if (sharded_)
-      last = sharded_->pass(at, std::move(after), around);
+      last = sharded_->pass(at, last_gradient, std::move(after), around);
     else if (gathers || reduces)
       last = emitter_.emit_parts(at, std::move(after), around);
     else

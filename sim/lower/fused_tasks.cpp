@@ -1,6 +1,7 @@
 #include "lower/fused_tasks.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -41,6 +42,15 @@ std::uint32_t FusedTasks::input_slot(std::uint32_t staged, Grouping grouping, st
   return known.slot[instance(staged, use, *part.input, known)];
 }
 
+std::vector<std::uint32_t> FusedTasks::leaving_slots(std::uint32_t staged, Grouping grouping, std::size_t use) {
+  const auto& known = layout(staged, grouping);
+  std::set<std::uint32_t> slots;
+  for (std::size_t i = 0; i < known.instances.size(); ++i)
+    if (const auto& it = known.instances[i]; it.leaves && it.use == use && it.size > Bytes{})
+      slots.insert(known.slot[i]);
+  return {slots.begin(), slots.end()};
+}
+
 // Slot of a value that one piece of a sequence makes and another one consumes.
 std::optional<std::uint32_t> FusedTasks::shared_slot(const Part& part, std::size_t value, std::size_t use) const {
   if (!part.model) return std::nullopt;
@@ -65,7 +75,7 @@ FusedTasks::Layout FusedTasks::made(std::uint32_t staged, Grouping grouping) con
   for (std::size_t u = 0; u < n; ++u) {
     layout.first.push_back(layout.instances.size());
     for (const auto& v : part(u).values)
-      layout.instances.push_back({v.size, v.category, v.again, v.crosses, u, v.contiguous});
+      layout.instances.push_back({v.size, v.category, v.again, v.crosses, u, v.contiguous, v.leaves});
   }
   const auto between = [&](std::size_t use, std::optional<std::uint16_t> value, std::size_t border) {
     Instance instance{
@@ -88,10 +98,9 @@ FusedTasks::Layout FusedTasks::made(std::uint32_t staged, Grouping grouping) con
   }
   for (std::size_t i = 0; i < layout.instances.size(); ++i) {
     const auto& it = layout.instances[i];
-    Layout::Key key{i, it.category, it.crosses, it.contiguous};
-    if (grouping == Grouping::parts && it.use < n)
-      key = {layout.instances.size() + it.use, it.category, it.crosses, it.contiguous};
-    if (grouping == Grouping::stage) key = {0, it.category, it.crosses, it.contiguous};
+    Layout::Key key{i, it.category, it.crosses, it.contiguous, it.leaves};
+    if (grouping == Grouping::parts && it.use < n) std::get<0>(key) = layout.instances.size() + it.use;
+    if (grouping == Grouping::stage) std::get<0>(key) = 0;
     if (it.use < n)
       if (const auto shared = shared_slot(part(it.use), i - layout.first[it.use], it.use)) {
         layout.slot.push_back(*shared);

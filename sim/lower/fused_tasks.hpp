@@ -51,6 +51,8 @@ class FusedTasks {
   std::size_t slots(std::uint32_t staged, Grouping grouping) { return layout(staged, grouping).known.size(); }
   // Slot of the input that a use takes from the one before it; the use must have an input.
   std::uint32_t input_slot(std::uint32_t staged, Grouping grouping, std::size_t use);
+  // Slots of what leaves the device between forward and backward of a use, ascending.
+  std::vector<std::uint32_t> leaving_slots(std::uint32_t staged, Grouping grouping, std::size_t use);
 
  private:
   // A value of a stage and a micro-batch: inside one part, or between two.
@@ -59,12 +61,12 @@ class FusedTasks {
     graph::MemoryCategory category, again;
     Crosses crosses = Crosses::no;
     std::size_t use;  // that it belongs to; past the last one for values between two parts
-    bool contiguous = false;
+    bool contiguous = false, leaves = false;
   };
   struct Layout {
     std::vector<Instance> instances;
     std::vector<std::size_t> first;  // the first value of each use
-    using Key = std::tuple<std::size_t, graph::MemoryCategory, Crosses, bool>;
+    using Key = std::tuple<std::size_t, graph::MemoryCategory, Crosses, bool, bool>;
     std::map<Key, std::uint32_t> known;    // slots
     std::vector<std::uint32_t> slot;       // of each instance
     std::vector<std::uint32_t> in_buffer;  // which tensor of its buffer it is

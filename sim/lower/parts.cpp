@@ -1,6 +1,7 @@
 #include "lower/parts.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -175,6 +176,39 @@ std::vector<PartValue> values_of(const models::Part& part, const models::Lives& 
   return values;
 }
 
+// Cuts every value that waits from the forward for the backward into what stays on the device and what leaves it, so
+// that `share` of all of them leaves. The input of the part, which the one before it has made, stays: others leave for
+// it, as far as there are.
+void send_away(Part& part, double share) {
+  std::set<std::size_t> held;  // whose buffers others share
+  for (const auto& carried : part.model->carried) held.insert(carried.value);
+  const auto& skip = part.model->skip;
+  for (const auto& v : {skip.given, skip.given_gradient, skip.taken, skip.taken_gradient, part.input, part.output})
+    if (v) held.insert(*v);
+  const auto waits = [&](std::size_t v) {
+    const auto crosses = part.values[v].crosses;
+    return crosses == Crosses::forward_to_input || crosses == Crosses::forward_to_weight;
+  };
+  double all = part.input ? double(part.values[*part.input].size.count()) : 0, free = 0;
+  for (std::size_t v = 0; v < part.values.size(); ++v)
+    if (waits(v) && v != part.input)
+      (held.contains(v) ? all : free) += double(part.values[v].size.count());
+  const double of_each = free > 0 ? std::min(1., share * (all + free) / free) : 0;
+  const auto n = part.values.size();
+  for (std::size_t v = 0; v < n; ++v) {
+    if (!waits(v) || held.contains(v)) continue;
+    const auto away = static_cast<std::uint16_t>(part.values.size());
+    auto leaving = part.values[v];
+    leaving.size = bytes(of_each * double(leaving.size.count())), leaving.leaves = true;
+    part.values[v].size -= leaving.size;
+    part.values.push_back(leaving);
+    for (auto& pass : part.passes)
+      for (auto& operation : pass.operations)
+        for (auto* list : {&operation.born, &operation.dies})
+          if (std::find(list->begin(), list->end(), v) != list->end()) list->push_back(away);
+  }
+}
+
 Part model_part(const models::Part& model, models::Recompute recompute, const plan::Plan& plan, GraphBuilder& builder) {
   const auto& framework = plan.job.framework;
   const auto host = [&](std::int64_t launches, double factor) {
@@ -228,6 +262,8 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
   part.parameters = model.parameters, part.expert_parameters = model.expert_parameters;
   part.gradients = model.gradients;
   part.model = &model;
+  if (const double share = plan.job.training.share_away(0); share > 0 && model.input && model.output)
+    send_away(part, share);
   return part;
 }
 

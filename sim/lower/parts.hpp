@@ -41,6 +41,7 @@ struct PartValue {
   graph::MemoryCategory category = graph::MemoryCategory::activations, again = graph::MemoryCategory::activations;
   Crosses crosses = Crosses::no;
   bool contiguous = false;
+  bool leaves = false;  // the device, between forward and backward (models::Training::share_away)
 };
 
 struct Part {

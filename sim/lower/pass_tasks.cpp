@@ -29,6 +29,14 @@ std::optional<BufferId>& PassTasks::slot_of(Live& live, const Coordinates& at, s
   return slot < kSharedSlots ? live.slots[slot] : shared_[{at.stage, at.microbatch / parts_.pieces, slot}];
 }
 
+std::vector<std::optional<BufferId>*> PassTasks::leaving_of(const Coordinates& at, std::size_t use) {
+  auto& held = live(at);
+  std::vector<std::optional<BufferId>*> all;
+  for (const auto slot : folds_.leaving_slots(parts_.staged(at), held.grouping, use))
+    all.push_back(&slot_of(held, at, slot));
+  return all;
+}
+
 void PassTasks::release(const Coordinates& at) {
   std::vector<BufferUse> kept;
   for (auto& slot : live(at).slots)

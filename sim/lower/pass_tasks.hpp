@@ -60,6 +60,8 @@ class PassTasks {
     auto& held = live(at);
     return slot_of(held, at, folds_.input_slot(parts_.staged(at), held.grouping, use));
   }
+  // Likewise, what a use keeps and sends away meanwhile.
+  std::vector<std::optional<BufferId>*> leaving_of(const graph::Coordinates& at, std::size_t use);
   // A collective of the tensor group between two parts; only at operator detail do its ranks meet in the graph.
   LocalTask tensor_collective(WorkId work, const graph::Coordinates& at, std::span<const LocalTask> after,
                               std::span<const graph::BufferUse> uses) {

@@ -48,6 +48,7 @@ ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::v
       delay_(policy_.reduces_beside ? policy_.prefetch : std::min<std::int64_t>(policy_.prefetch, 1)),
       tiers_(draft),
       checkpoints_(draft, rows()),
+      away_(draft, tasks),
       tied_here_(plan_.one_table(stages)),
       filling_(plan_, draft.pipe.parts, tied_here_) {
   tasks_.split_all();
@@ -166,8 +167,9 @@ void ShardedPasses::drop(Unit unit, std::vector<BufferUse>& uses) {
 
 // Every pass is emitted part by part, even without communication: whole gradients of the previous pass die one by one
 // while its parts begin to hold their activations.
-LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> after,
+LocalTask ShardedPasses::pass(const Coordinates& at, bool last, std::vector<LocalTask> after,
                               const PassTasks::AroundParts& around) {
+  last_ = last;
   const bool completes = this->completes(at.pass), needs = this->needs(at.pass);
   if (completes) first_gradient_.try_emplace(at.stage, at.microbatch);
   const auto n = draft_.pipe.parts.stages[at.stage].uses.size();
@@ -182,6 +184,7 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
     if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
     bring_checkpoint(at, unit.use, after);
+    if (away_.active()) away_.bring(here, unit.use, after, ended_before(ended_, tiers_.offload().prefetch));
     if (part(unit).model->tiles.empty()) {
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra);
     } else {  // tiles' gradients leave before that of the rest
@@ -191,20 +194,26 @@ LocalTask ShardedPasses::pass(const Coordinates& at, std::vector<LocalTask> afte
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
       batch_.buckets = std::move(rest), copied_ = copied;
     }
-    if (checkpoints_.active()) ended_.push_back(done), keep_checkpoint(at, unit.use);
+    if (checkpoints_.active() || away_.active()) ended_.push_back(done);
+    if (checkpoints_.active()) keep_checkpoint(at, unit.use);
+    if (away_.active()) away_.keep(here, unit.use, done);
     keep_gradient(unit, here);
     if (around.after) around.after(unit.use, done);
     if (needs) computed_.push_back(done), last_use_[unit] = done;
+    if (completes && i + 1 == n) close_open();
     if (completes) gradients_complete(here, done, use(unit).part);
   }
+  return done;
+}
+
+// What is left of a pass goes with what its last part has filled: it is no third batch that the next pass would wait for.
+void ShardedPasses::close_open() {
   for (const bool experts : {false, true}) {
     auto& open = open_[experts ? 1 : 0];
-    if (!completes || open.gradients.empty()) continue;
+    if (open.parameters <= 0) continue;
     filling_.close(experts);
     batch_.buckets.push_back(std::exchange(open, {}));
   }
-  if (!batch_.buckets.empty()) close_batch();
-  return done;
 }
 
 Checkpoints::Rows ShardedPasses::rows() {
@@ -308,7 +317,34 @@ void ShardedPasses::make_gradient(Unit unit, PassTasks::Extra& extra) {
             at_once_ ? std::min(count, neighbours(unit, experts)) : count, unit);
     return;
   }
+  if (policy_.reduces_last) return sum_gradient(unit, extra);
   for (const auto& share : filling_.add(use(unit))) put(share, 1, extra, share.added, unit);
+}
+
+// The first pass allocates what later ones add to; the last one hands it to the buckets, of which the last that it has
+// a part in frees it.
+void ShardedPasses::sum_gradient(Unit unit, PassTasks::Extra& extra) {
+  auto& sums = sums_[unit];
+  for (const bool experts : {false, true}) {
+    auto& sum = sums[experts ? 1 : 0];
+    const double count = gradients(unit, experts);
+    if (sum || count <= 0) continue;
+    sum = draft_.program.buffer(
+        {bytes(count * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+    extra.first.emplace_back(*sum, Access::allocate);
+  }
+  if (!last_) return;
+  const auto shares = filling_.add(use(unit));
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const auto& share = shares[i];
+    auto& open = open_[share.experts ? 1 : 0];
+    open.parameters += share.added, open.experts = share.experts, open.tensors = 1;
+    const bool more = std::any_of(shares.begin() + std::ptrdiff_t(i) + 1, shares.end(),
+                                  [&](const auto& other) { return other.experts == share.experts; });
+    if (auto& sum = sums[share.experts ? 1 : 0]; sum && !more) open.gradients.push_back(*std::exchange(sum, {}));
+    if (share.full) batch_.buckets.push_back(std::exchange(open, {}));
+  }
+  sums_.erase(unit);
 }
 
 // The gradient of a tensor is held until that of the next one exists; both are consumed before the one after that.

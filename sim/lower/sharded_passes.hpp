@@ -11,6 +11,7 @@
 
 #include "lower/checkpoints.hpp"
 #include "lower/gradient_buckets.hpp"
+#include "lower/kept_away.hpp"
 #include "lower/pass_tasks.hpp"
 #include "lower/step_emitter.hpp"
 #include "lower/tiers.hpp"
@@ -33,8 +34,9 @@ class ShardedPasses {
   // The plan's passes come in parts. `stages`: those of the rank, ascending.
   ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages);
 
-  // One pass of one stage; returns its last compute task.
-  LocalTask pass(const graph::Coordinates& at, std::vector<LocalTask> after, const PassTasks::AroundParts& around = {});
+  // One pass of one stage; returns its last compute task. `last`: no later one adds to the gradients of the stage.
+  LocalTask pass(const graph::Coordinates& at, bool last, std::vector<LocalTask> after,
+                 const PassTasks::AroundParts& around = {});
   // Issues the remaining reductions; returns the last one of the step.
   std::optional<LocalTask> finish();
   // Gradients that passes have allocated (StatePolicy::transient_gradients): what frees them, behind the step.
@@ -61,6 +63,7 @@ class ShardedPasses {
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
+  void sum_gradient(Unit unit, PassTasks::Extra& extra);
   bool completes(graph::Pass pass) const;
   bool needs(graph::Pass pass) const { return gathers_ && pass != graph::Pass::weight_gradient; }
   void begin(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
@@ -91,6 +94,7 @@ class ShardedPasses {
   void put(const GradientBuckets::Share& share, std::uint32_t tensors, PassTasks::Extra& extra, double at_a_time,
            Unit unit);
   double neighbours(Unit unit, bool experts) const;
+  void close_open();
   void close_batch();
   void emit_reductions(std::int64_t up_to);
   LocalTask reduce(const Batch& batch, const Bucket& bucket);
@@ -107,7 +111,8 @@ class ShardedPasses {
   const std::int64_t delay_;  // gathers that precede a reduction on the lane
   Tiers tiers_;
   Checkpoints checkpoints_;
-  std::vector<LocalTask> ended_;  // last tasks of parts, in order, if there are checkpoints to keep
+  KeptAway away_;
+  std::vector<LocalTask> ended_;  // last tasks of parts, in order, if what they keep leaves
   bool tied_here_;                // both ends of a tied embedding: one table, reduced with the embedding
 
   Bytes copied_;                            // bytes of gradients copied to where they wait
@@ -118,6 +123,8 @@ class ShardedPasses {
   std::map<std::uint32_t, std::uint32_t> first_gradient_;  // of a stage: the micro-batch whose gradients come first
   std::vector<LocalTask> computed_;                        // of units that need parameters, in the rank's order
   GradientBuckets filling_;                                // ZeRO-2
+  bool last_ = false;                                      // the pass being emitted completes gradients of its stage
+  std::map<Unit, std::array<std::optional<BufferId>, 2>> sums_;  // whole gradients that passes add to: dense, experts
   std::array<Bucket, 2> open_;                             // dense, experts
   Batch batch_;                                            // buckets that the computing unit filled
   std::deque<Batch> waiting_;

@@ -10,7 +10,7 @@ namespace rehearsal::plan {
 
 std::string DataVolume::form() const {
   const auto among = experts > 0 ? fmt::format(", experts among {}", expert_replicas) : "";
-  if (microbatches > 1 && zero == 2) return fmt::format("({} + {}) Psi{}", gradients, gathers, among);
+  if (gradients > 1 && zero == 2) return fmt::format("({} + {}) Psi{}", gradients, gathers, among);
   if (microbatches > 1 && zero == 3)
     return fmt::format("{} x {} Psi{}", microbatches, (gradients + gathers) / microbatches, among);
   return fmt::format("{} Psi{}", gradients + gathers, among);
@@ -24,7 +24,9 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
-  volume.gradients = at_once ? 2 : plan.zero() >= 2 ? job.microbatches : state_policy(plan).sums_to_shards ? 1 : 2;
+  const auto policy = state_policy(plan);
+  const bool each_time = plan.zero() >= 2 && !policy.reduces_last;
+  volume.gradients = at_once ? 2 : each_time ? job.microbatches : policy.sums_to_shards ? 1 : 2;
   // A tile is dropped between the recomputation that uses it and its backward.
   const bool thrice = job.training.offload.tiles > 1 && job.training.recompute == models::Recompute::full;
   if (plan.zero() == 3)

@@ -24,6 +24,18 @@ std::string behind_the_backward(const models::Training& t) {
   return t.optimizer_in_backward ? "leave training.optimizer_in_backward out" : "set training.optimizer to adamw";
 }
 
+void partitioned(const models::Training& t, const Parallelism& p, std::vector<Violation>& all) {
+  const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
+  if (!t.cuts_checkpoints()) return;
+  if (t.recompute != models::Recompute::full)
+    add("training.partition_activations",
+        "checkpoints of layers are cut, from which the backward computes them again; set training.recompute to full");
+  if (p.tensor == 1 || p.sequence)
+    add("training.partition_activations",
+        p.sequence ? "with sequence parallelism each tensor rank keeps its own part already; leave one of them out"
+                   : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
+}
+
 void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p, std::int64_t copies,
             std::vector<Violation>& all) {
   const auto& o = t.offload;
@@ -65,17 +77,19 @@ void layout(const models::Transformer& model, const models::Training& t, const P
   if (o.states() && t.updates_at_once())
     add("training.offload", fmt::format("{} updates inside the backward, where its states are; {}", t.optimizer->name,
                                         behind_the_backward(t)));
-  if (o.activations != Tier::device && t.recompute != models::Recompute::full)
+  const bool part = o.activation_share || o.activation_layers, again = t.recompute == models::Recompute::full;
+  if (o.activations != Tier::device && !again && !part)
     add("training.offload.activations",
-        "checkpoints of layers leave, from which the backward computes them again; set training.recompute to full");
-  if (!t.cuts_checkpoints()) return;
-  if (t.recompute != models::Recompute::full)
-    add("training.partition_activations",
-        "checkpoints of layers are cut, from which the backward computes them again; set training.recompute to full");
-  if (p.tensor == 1 || p.sequence)
-    add("training.partition_activations",
-        p.sequence ? "with sequence parallelism each tensor rank keeps its own part already; leave one of them out"
-                   : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
+        "checkpoints of layers leave, from which the backward computes them again; set training.recompute to full, or "
+        "say how much leaves of what other layers keep, such as {share: 0.5}");
+  if (!part) return partitioned(t, p, all);
+  if (again)
+    add("training.offload.activations",
+        "'share' and 'layers' are of layers that keep what they made, and recompute full keeps checkpoints alone, which "
+        "leave as a whole; set it to host");
+  else if (o.activations != Tier::host)
+    add("training.offload.activations.to", "a part of what layers keep waits on the host; set it to host");
+  partitioned(t, p, all);
 }
 
 // In a framework a skip connection is the tensor that the layer after its source keeps for the backward. If that leaves
@@ -110,6 +124,9 @@ void performed(const models::Transformer& model, const models::Training& t, cons
   if (o.optimizer_fraction < 1)
     add("training.offload.optimizer_fraction",
         "this program's own kernels update all parameters in one place; leave it out, or choose another 'framework'");
+  if (o.activation_share || o.activation_layers)
+    add("training.offload.activations",
+        "this program's own kernels send whole checkpoints away; leave 'share' and 'layers' out");
   if (o.one_owner)
     add("training.offload.owner",
         "this program's own kernels fetch a share on every rank; leave it out, or choose another 'framework'");

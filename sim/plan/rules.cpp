@@ -181,6 +181,7 @@ struct Checks {
     idle(RecomputeModule::moe, moe, "moe", "experts");
     idle(RecomputeModule::shared_experts, moe && model.shared_ffn > 0, "shared_experts", "shared experts");
     idle(RecomputeModule::mlp, has_dense(), "mlp", "dense layers");
+    idle(RecomputeModule::mlp_act, has_dense(), "mlp_act", "dense layers");
   }
 };
 

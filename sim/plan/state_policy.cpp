@@ -39,6 +39,11 @@ StatePolicy state_policy(const Plan& plan) {
   p.reduce = each_time                                     ? Policy::Reduce::per_part
              : overlaps && (plan.replicas() > 1 || served) ? Policy::Reduce::under_backward
                                                            : Policy::Reduce::at_end;
+  // With pipelines frameworks of torch sum in whole gradients and reduce once (torch.distributed.pipelining, stage.py,
+  // backward_maybe_with_nosync: "accumulate gradients on previous steps and reduce them on the last step"); DeepSpeed
+  // refuses ZeRO-2 there.
+  p.reduces_last = zero == 2 && job.parallelism.pipeline > 1 && job.microbatches > 1 && !plan.performed() &&
+                   p.gradients == Tier::device && p.update == Policy::Update::device && !training.defragment;
   p.reduces_beside = overlaps && p.update != Policy::Update::in_backward;
   const bool shards = plan.performed() || job.framework.zero1_reduces == models::Zero1Reduces::shards;
   p.sums_to_shards = p.shards_gradients || (zero == 1 && shards);
@@ -58,7 +63,7 @@ StatePolicy state_policy(const Plan& plan) {
 bool passes_in_parts(const Plan& plan) {
   const auto policy = state_policy(plan);
   return policy.reduce == StatePolicy::Reduce::per_part || policy.gather == StatePolicy::Gather::per_part ||
-         policy.transient_gradients || plan.keeps_checkpoints_apart();
+         policy.transient_gradients || plan.keeps_checkpoints_apart() || plan.job.training.share_away(0) > 0;
 }
 
 }  // namespace rehearsal::plan

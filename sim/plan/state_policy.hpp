@@ -25,6 +25,8 @@ struct StatePolicy {
 
   bool shards_optimizer = false, shards_gradients = false, shards_parameters = false;  // else whole on every replica
   bool sums_to_shards = false;                          // reduce-scatter; else all-reduce
+  // Of `per_part`: gradients of a stage are whole from its first backward to its last, and reduced behind that one.
+  bool reduces_last = false;
   bool gathers_beside = false, reduces_beside = false;  // while other parts compute; else these wait
   std::int64_t prefetch = 0;                            // parts gathered ahead of the one that computes
   Tier optimizer = Tier::device, gradients = Tier::device, parameters = Tier::device;  // between passes

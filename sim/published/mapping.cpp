@@ -12,6 +12,7 @@ namespace rehearsal::published {
 namespace {
 
 constexpr const char* kFile = "/configs/published_runs.yaml";
+constexpr std::string_view kAfter = "number after ";
 
 bool is_number(const std::string& text) {
   try {
@@ -39,6 +40,20 @@ bool applies(const Rule& rule, const Run& run, const std::string& framework) {
     const auto column = c.column.substr(c.column.starts_with('!'));
     return fits(c, column == "software" ? framework : run.cell(column));
   });
+}
+
+// The value of a setting in a row; nothing if the row does not print what it asks for.
+std::optional<std::string> said(const std::string& value, const Run& run) {
+  constexpr std::string_view kIn = " in ";
+  const auto in = value.rfind(kIn);
+  if (!value.starts_with(kAfter) || in == std::string::npos) return value;
+  const auto word = value.substr(kAfter.size(), in - kAfter.size());
+  const auto cell = run.cell(value.substr(in + kIn.size()));
+  const auto at = cell.find(word + " ");
+  if (at == std::string::npos) return std::nullopt;
+  const auto number = cell.substr(at + word.size() + 1);
+  const auto length = std::min(number.find_first_not_of("0123456789."), number.size());
+  return length > 0 ? std::optional(number.substr(0, length)) : std::nullopt;
 }
 
 bool asks_for_framework(const Rule& rule) {
@@ -80,7 +95,8 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   map.text("source", "");
   for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
     if (const auto* set = map.find(name))
-      for (const auto& [key, value] : set->entries) settings->emplace_back(key->text, scenario::flow_text(*value));
+      for (const auto& [key, value] : set->entries)
+        settings->emplace_back(key->text, value->text.starts_with(kAfter) ? value->text : scenario::flow_text(*value));
   map.finish();
   return rule;
 }
@@ -114,8 +130,9 @@ Mapped Mapping::of(const Run& run) const {
     if (mapped.framework.empty() || asks_for_framework(rule))
       if (!rule.framework.empty()) mapped.framework = rule.framework;
     mapped.head_dim = rule.head_dim.value_or(mapped.head_dim);
-    mapped.set.insert(mapped.set.end(), rule.set.begin(), rule.set.end());
-    mapped.over.insert(mapped.over.end(), rule.over.begin(), rule.over.end());
+    for (const auto& [from, to] : {std::pair{&rule.set, &mapped.set}, {&rule.over, &mapped.over}})
+      for (const auto& [key, value] : *from)
+        if (const auto printed = said(value, run)) to->emplace_back(key, *printed);
   }
   return mapped;
 }

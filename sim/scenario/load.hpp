@@ -152,6 +152,8 @@ AbstractCosts load_costs(Context& context, const Node& costs, const Node* memory
 
 // Refuses what native kernels (framework with `native_kernels`) cannot do, and, for other frameworks, what only they
 // can. `root` is the whole file, for locations.
+void check_kept(Context& context, const Node& root, const std::optional<models::Transformer>& model,
+                const models::Training& training, const models::Framework& framework, std::int64_t tensor);
 void check_kernels(Context& context, const Node& root, const std::optional<models::Transformer>& model,
                    const TrainingChoice& training, const models::Framework& framework,
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts);

@@ -125,6 +125,7 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
                    const TrainingChoice& training, const models::Framework& framework,
                    const ParallelismChoice& parallelism, const models::ExpertSettings& experts) {
   auto& problems = context.problems;
+  check_kept(context, root, model, training.training, framework, parallelism.value.tensor);
   if (model && !framework.native_kernels) check_shared_experts(context, root, *model, training.training, framework);
   if (framework.native_kernels) return check_own(context, root, model, training, framework, parallelism, experts);
   if (training.training.kernels == models::Kernels::unfused && framework.compiled)

@@ -59,6 +59,9 @@ std::string_view value_of_today(std::string_view key, std::string_view value) {
 }
 
 std::string first_key(std::string_view key) {
+  // It was a value before it became a mapping, which may still be written as that value.
+  constexpr std::string_view kActivations = "training.offload.activations";
+  if (key.starts_with(kActivations) && key.substr(kActivations.size()) == ".to") return std::string(kActivations);
   std::string_view above;
   return each_part(key, [&](std::string_view part) {
     const auto below = std::exchange(above, part);

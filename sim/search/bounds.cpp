@@ -60,6 +60,7 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   const bool plain = !training.updates_at_once() && !training.offload.one_owner && training.offload.tiles <= 1;
   // Both copies on a rank share what is gathered.
   if (plan.zero() < 2 || !plain || plan.job.copies > 1) return lane;
+  if (plan::state_policy(plan).reduces_last) return lane;  // once a step: little, and not counted
   const auto bytes_of = plan::state_bytes(training);
   const auto price = [&](CollectiveKind kind, double size, const GroupShape& group, std::uint32_t tensors) {
     const graph::Work work = graph::Collective{kind, Bytes(static_cast<std::int64_t>(size)), group, tensors};
@@ -298,7 +299,7 @@ Bytes device_floor(const scenario::Scenario& scenario, const answer::StageCosts&
   const auto& problem = staged.problem;
   // Partitioned or offloaded checkpoints are not counted here.
   const bool activations =
-      !plan.job.training.cuts_checkpoints() && plan.job.training.checkpoints_on() == graph::Tier::device;
+      !plan.job.training.cuts_checkpoints() && plan.job.training.offload.activations == graph::Tier::device;
   double most = 0;
   for (std::uint32_t r = 0; r < problem.ranks; ++r) {
     const auto stages = stages_on(schedule, problem, r);

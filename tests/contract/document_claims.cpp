@@ -74,8 +74,6 @@ const Claim kClaims[] = {
     {"docs/planning.md", "Part of that is what is not modelled", kOfTheWorld, 0, "of prices"},
     {"web/README.md", "what stands in for what a page cannot have", kOfTheWorld, 0, "of browsers"},
     {"scenarios/gallery/README.md", "refused where it does not", kOfTheWorld, 0, "tools/gallery --check does"},
-    {"scenarios/deepseek-v3-2048xh800.yaml", "for which there is no key",
-     "check scenarios/deepseek-v3-2048xh800.yaml --set training.activation_storage=fp8", 2, "unknown key"},
 };
 
 // On one line, without the markers of lists and comments.

@@ -231,6 +231,33 @@ TEST_CASE("checkpoints cut over a tensor group: a part of the memory for one gat
   CHECK(away.summary.traffic.per_gpu.offload_in == 12 * checkpoint / 4);
 }
 
+// Korthikanti table 2: a layer keeps T h (34 + 5 a s/h) bytes, here T h 114 with T = 2,048.
+TEST_CASE("a share of what layers keep waits on the host, at any detail") {
+  const double layer = 2048 * 1024 * 114.;
+  const auto away = [](const char* activations, const Sets& more = {}) {
+    return predicted(kSmall, with({"training.recompute=none", std::string("training.offload.activations=") + activations},
+                                  more));
+  };
+  const auto stays = predicted(kSmall, {"training.recompute=none"});
+  for (const double share : {.25, .5}) {
+    const auto some = away(fmt::format("{{share: {}}}", share).c_str());
+    CHECK(some.summary.traffic.per_gpu.offload_out == doctest::Approx(12 * share * layer).epsilon(1e-4));
+    CHECK(some.summary.traffic.per_gpu.offload_in == some.summary.traffic.per_gpu.offload_out);
+    CHECK(some.summary.peak.allocated < stays.summary.peak.allocated);
+    CHECK(kept(tier(some, Tier::host), graph::MemoryCategory::activations) ==
+          doctest::Approx(12 * share * layer).epsilon(1e-4));
+  }
+  // The layer's input, 2 of the 114, stays.
+  const auto all = away("{share: 1}");
+  CHECK(all.summary.traffic.per_gpu.offload_out == doctest::Approx(12 * layer * 112 / 114).epsilon(1e-4));
+  CHECK(away("{layers: 3}").summary.traffic.per_gpu.offload_out ==
+        doctest::Approx(3 * layer * 112 / 114).epsilon(1e-4));
+  CHECK(seconds_of(away("{share: 0}")) == seconds_of(stays));
+  for (const char* detail : {"stage", "layer", "operator"})
+    CHECK(seconds_of(away("{share: 0.5}", {std::string("simulate.detail=") + detail})) ==
+          doctest::Approx(seconds_of(away("{share: 0.5}"))).epsilon(1e-9));
+}
+
 TEST_CASE("what no rule allows is refused with the way out") {
   const auto refused = [](const Sets& sets, const char* why) {
     CAPTURE(why);
@@ -241,6 +268,8 @@ TEST_CASE("what no rule allows is refused with the way out") {
   refused({"training.offload={parameters: nvme}"}, "set training.offload.optimizer to nvme");
   refused({"training.offload={optimizer: host, gradients: nvme}"}, "set training.offload.optimizer to nvme");
   refused({"training.offload={activations: host}", "training.recompute=none"}, "set training.recompute to full");
+  refused({"training.offload={activations: {share: 0.5}}"}, "of layers that keep what they made");
+  refused({"training.offload={activations: {to: nvme, share: 0.5}}", "training.recompute=none"}, "set it to host");
   refused({"training.offload={optimizer: host, delayed_update: true}"}, "gradients of the step before");
   refused({"training.offload={optimizer: host, owner: one}"}, "which of several replicas");
   refused(with(kSixteen, {"parallelism.zero=0", "training.offload={optimizer: host}"}),

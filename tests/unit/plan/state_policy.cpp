@@ -42,6 +42,18 @@ TEST_CASE("ZeRO shards one state more at each level, and what is a shard is gath
   }
 }
 
+TEST_CASE("a stage of a pipeline sums whole gradients with ZeRO-2, and reduces them once") {
+  for (int zero = 0; zero < 4; ++zero) {
+    auto plan = of(zero, true);
+    plan.job.microbatches = 8;
+    CHECK_FALSE(state_policy(plan).reduces_last);
+    plan.job.parallelism.pipeline = 2;
+    CHECK(state_policy(plan).reduces_last == (zero == 2));
+    plan.job.microbatches = 1;
+    CHECK_FALSE(state_policy(plan).reduces_last);
+  }
+}
+
 TEST_CASE("alone a GPU shares nothing, whatever the level") {
   for (int zero = 0; zero < 4; ++zero) {
     const auto policy = state_policy(of(zero, true, 1));

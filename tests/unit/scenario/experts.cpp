@@ -191,7 +191,7 @@ TEST_CASE("modules of selective recomputation") {
   CHECK(
       more("training: {recompute: {modules: [moe, moe]}}\n") ==
       Lines{"6:39: 'modules' names 'moe' twice; it takes each of core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, "
-            "shared_experts once at most"});
+            "shared_experts, mlp_act once at most"});
   CHECK(more("training: {recompute: {modules: moe}}\n").size() == 1);
   CHECK(load_text(kExperts + "training: {recompute: {modules: [moe]}}\n").concrete->training.recompute ==
         models::Recompute::selective);
