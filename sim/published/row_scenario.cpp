@@ -17,10 +17,16 @@ namespace {
 bool says(const std::string& text, const char* part) { return lower(text).find(part) != std::string::npos; }
 bool begins(const std::string& text, const char* with) { return lower(text).starts_with(with); }
 
+// Whether a rule says that its model is one of the zoo.
+bool names_model(const Mapped& mapped) {
+  return std::any_of(mapped.set.begin(), mapped.set.end(), [](const auto& each) { return each.first == "model.use"; });
+}
+
 // Why the program cannot predict a configuration.
-std::string why_not_judged(const Run& r) {
+std::string why_not_judged(const Run& r, bool model_named) {
   if (!r.unread.empty()) return r.unread;
-  if (!r.layers || !r.hidden || !r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
+  if (!model_named && (!r.layers || !r.hidden)) return "dimensions are not printed";
+  if (!r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
   if (!r.iteration_s && !r.tflops && !r.mfu && !r.peak_memory && !r.out_of_memory())
     return "neither time nor memory is printed";
   if (!r.micro_batch) return "the micro-batch is not printed";
@@ -38,6 +44,7 @@ struct Settings {
 
 // Latent attention has keys for all heads; the dense layers before the experts are as wide as the table says.
 void put_model(Settings& s, const Run& r, const Mapped& mapped) {
+  if (names_model(mapped)) return s.put("model.sequence", *r.sequence);  // the rule sets model.use
   const auto h = *r.hidden;
   const auto set = [&](const char* key) {
     const auto same = [&](const auto& each) { return scenario::path_of_today(each.first) == key; };
@@ -144,8 +151,8 @@ bool wanted(const std::string& key, FrameworkDetail detail) {
 }  // namespace
 
 RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail detail) {
-  if (auto reason = why_not_judged(r); !reason.empty()) return {"", reason, {}, ""};
   auto mapped = mapping.of(r);
+  if (auto reason = why_not_judged(r, names_model(mapped)); !reason.empty()) return {"", reason, {}, ""};
   if (!mapped.not_judged.empty()) return {"", mapped.not_judged, {}, ""};
   if (const auto other = r.cluster.empty() ? "" : other_gpu(r, r.cluster); !other.empty()) {
     auto by_gpu = r;
