@@ -146,7 +146,8 @@ void FrameworkRewrite::count_parameters() {
   const auto& training = run_.training;
   for (const auto& op : block_.operators) {
     if (!quantised(op)) continue;
-    const double full = double(block_.tensor(op.parameters[0]).elements());
+    const Gemm whole = op.kind == Kind::expert_linear ? expert_product(op) : product(op);
+    const double full = double(whole.n) * double(whole.k) * double(whole.batch);
     const double spared = full * (1 - bytes_of(training.frozen_precision, element_) / element_);
     part_.spared += spared;
     if (op.kind == Kind::expert_linear) part_.expert_spared += spared;

@@ -44,11 +44,7 @@ void layout(const models::Transformer& model, const models::Training& t, const P
   if (o.optimizer != Tier::device && replicas > 1 && p.zero == 0)
     add("training.offload.optimizer",
         "each of the replicas would update all parameters on its host; set parallelism.zero to 1, 2 or 3");
-  if (o.optimizer_fraction < 1 && o.optimizer == Tier::device)
-    add("training.offload.optimizer_fraction",
-        "it says how much of the optimizer's states leaves, and none does; set training.offload.optimizer to host, or "
-        "leave it out");
-  else if (o.optimizer_fraction < 1 && (o.gradients != Tier::device || o.parameters != Tier::device))
+  if (o.optimizer_fraction < 1 && (o.gradients != Tier::device || o.parameters != Tier::device))
     add("training.offload.optimizer_fraction",
         "the GPU updates the rest from gradients and parameters that it has; leave training.offload.gradients and "
         "parameters on the device");
@@ -189,6 +185,10 @@ std::vector<Violation> broken_by_offload(const models::Transformer& model, const
   std::vector<Violation> all;
   const auto& offload = training.offload;
   if (offload.tiles > 1) tiles(training, framework, parallelism, all);
+  if (offload.optimizer_fraction < 1 && offload.optimizer == Tier::device)
+    all.push_back({"training.offload.optimizer_fraction",
+                   "it says how much of the optimizer's states leaves, and none does; set training.offload.optimizer "
+                   "to host, or leave it out"});
   if (training.defragment) defragment(training, framework, parallelism, all);
   skips(model, training, framework, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
