@@ -21,7 +21,7 @@ NetworkBlocks blocks(const Transformer& model, const BlockOptions& options) {
   network.table = std::move(table);
   for (auto* block : {&network.embedding, &network.head}) block->layer = network.table.rows.front().spec;
   for (std::size_t i = 0; i < network.layers.size(); ++i) network.layers[i].layer = network.table.rows[i].spec;
-  network.prediction.layer = network.table.last();
+  network.prediction.layer = network.body.layer = network.table.last();
   return network;
 }
 

@@ -89,6 +89,7 @@ struct NetworkBlocks {
   // A module of multi-token prediction (DeepSeek-V3, 2412.19437, section 2.2): the hidden states of two tokens become
   // one, a layer, and the head once more; its input goes on to the head of the network.
   Block prediction{};
+  Block body{};  // the same without the head, which another stage has
 };
 
 // How the blocks of a model are written down.

@@ -21,7 +21,7 @@ class BlockParts {
 
   Block embedding() const;
   Block layer() const;
-  Block prediction() const;
+  Block prediction(bool with_loss) const;
   Block head() const;
 
  private:

@@ -47,13 +47,13 @@ Block BlockParts::layer() const {
   return b.finish(x, y);
 }
 
-Block BlockParts::prediction() const {
+Block BlockParts::prediction(bool with_loss) const {
   BlockBuilder b;
   b.segment();
   const std::int64_t h = local_.hidden;
   const Index x = residual(b), hidden = residual(b), embedded = residual(b), normed = residual(b);
   const Index both = rows_of(b, x, 2 * h), joined = residual(b), out = residual(b);
-  b.add(skip_out, "pass on", {x}, {out});
+  if (with_loss) b.add(skip_out, "pass on", {x}, {out});
   b.section(Section::attention);
   b.add(norm, "norm", {x}, {hidden}, {b.parameter(whole(TensorKind::norm1_gain, h))});
   b.add(skip_out, "embedding of the next", {x}, {embedded});
@@ -61,6 +61,7 @@ Block BlockParts::prediction() const {
   b.add(concatenate, "concatenate", {hidden, normed}, {both});
   b.add(linear, "join", {both}, {joined}, {b.parameter(whole(TensorKind::joining_weight, h, 2 * h))});
   const Index last = layer_of(b, joined);
+  if (!with_loss) return b.finish(x, last);
   b.section(Section::none);
   b.segment();
   logits_and_loss(b, last, {});
@@ -106,7 +107,7 @@ BlockParts::Index BlockParts::leave(BlockBuilder& b, Index x) const {
 }
 
 Tensor BlockParts::token_table(TensorKind kind) const {
-  const std::int64_t slice = options_.pad_vocabulary ? vocabulary_slice(model_, t_) : model_.vocabulary;
+  const std::int64_t slice = options_.pad_vocabulary ? vocabulary_slice(model_, t_ * options_.shard.vocabulary) : model_.vocabulary;
   return {kind, 0, 0, 1, slice, local_.hidden, model_.vocabulary, t_ > 1 ? Split::tensor : Split::none};
 }
 
@@ -175,7 +176,8 @@ NetworkBlocks transformer_blocks(const Transformer& model, const LayerTable& tab
   const BlockParts ends(model, table.rows.front().spec, options);
   NetworkBlocks all{.embedding = ends.embedding(), .head = ends.head()};
   for (const auto& row : table.rows) all.layers.push_back(BlockParts(model, row.spec, options).layer());
-  if (model.mtp_layers > 0) all.prediction = BlockParts(model, table.last(), options).prediction();
+  if (model.mtp_layers > 0) all.prediction = BlockParts(model, table.last(), options).prediction(true);
+  if (options.shard.lone_modules) all.body = BlockParts(model, table.last(), options).prediction(false);
   return all;
 }
 

@@ -17,6 +17,7 @@ Network framework_network(const Transformer& model, const Training& training, co
   }
   network.of_layer = std::move(parts.table.of_layer);
   if (!parts.prediction.operators.empty()) network.prediction = rewrite(parts.prediction, training.recompute);
+  if (!parts.body.operators.empty()) network.body = rewrite(parts.body, training.recompute);
   return network;
 }
 

@@ -92,6 +92,7 @@ FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
   FusedAttention kernel{shard.micro_batch,    local_.heads, shard.sequence, shard.sequence, mixer.score_dim(),
                         run_.training.causal, backward,     values,         precision};
   kernel.seen = mixer.chunk > 0 ? mixer.chunk : mixer.seen_at_most(), kernel.chunked = mixer.chunk > 0;
+  kernel.share = shard.attended;
   return kernel;
 }
 

@@ -121,7 +121,8 @@ Flops model_flops(const Transformer& m, std::int64_t sequence, std::int64_t sequ
   const double weights =
       2 * (met - (1 - work.kept) * routed) + (1 + modules) * 2 * double(m.hidden) * double(m.vocabulary);
   const double token = (work.frozen ? 2 : 3) * weights;
-  return Flops((token * s + 3 * attention_flops(m, sequence).value()) * double(sequences));
+  const double attention = work.attended * attention_flops(m, sequence).value();
+  return Flops((token * s * work.useful + 3 * attention) * double(sequences));
 }
 
 std::int64_t vocabulary_slice(const Transformer& m, std::int64_t tensor) {

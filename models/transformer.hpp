@@ -80,7 +80,8 @@ double active_parameters(const Transformer& model);
 // that are frozen (adapters, which are small, are left out), and of experts only rows that are kept.
 struct ModelWork {
   bool frozen = false;
-  double kept = 1;  // of the rows of experts: Routed::kept
+  double kept = 1;                  // of the rows of experts: Routed::kept
+  double useful = 1, attended = 1;  // of the tokens, and of their sequence that these may see
 };
 Flops model_flops(const Transformer& model, std::int64_t sequence, std::int64_t sequences, ModelWork work = {});
 // Of them, forward: the two products of full attention of one sequence, in all layers.
@@ -380,6 +381,9 @@ struct Shard {
   std::int64_t sequence = 2048;    // tokens s of each
   std::int64_t microbatches = 1;   // per iteration: with more than one, gradients accumulate
   std::int64_t context = 1;        // GPUs that share a sequence
+  std::int64_t vocabulary = 1;     // pipeline ranks that share both ends of the model, besides the tensor group
+  bool lone_modules = false;       // of multi-token prediction: their losses are of other stages
+  double attended = 1;             // share of its sequence that a token may see, on average: its own document
   // Pieces that go through one after the other (schedule::Problem::pieces), and the index of this one: it sees its own
   // tokens and those before.
   std::int64_t pieces = 1, piece = 0;

@@ -82,7 +82,8 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   lowered.layers = staged.layers;
   lowered.edges = std::move(edges);
   const auto& c = *scenario.concrete;
-  const models::ModelWork needed{c.training.frozen(), staged.kept};
+  const auto& batch = scenario.batch;
+  const models::ModelWork needed{c.training.frozen(), staged.kept, batch.useful(), batch.needed()};
   lowered.model_flops = models::model_flops(c.model, scenario.batch.sequence, scenario.batch.global, needed) *
                         double(std::max(1, scenario.data_parallel.performed));
   // Ranks of the graph represent all GPUs, so executed FLOPs are weighted by multiplicity.

@@ -163,6 +163,7 @@ StageCosts stage(const scenario::Scenario& scenario, const Effect* without) {
                 .batch = scenario.batch,
                 .microbatches = scenario.microbatches(),
                 .copies = both_ways ? 2 : 1,
+                .vocabulary = scenario.schedule.schedule().placement == schedule::Placement::vocabulary,
                 .pieces = scenario.schedule.cut(),
                 .partition = c.partition,
                 .cluster = c.cluster,
@@ -178,6 +179,12 @@ StageCosts stage(const scenario::Scenario& scenario, const Effect* without) {
                                 used, job.experts.redundant));
     job.experts.redundant = used;
   }
+  if (job.partition.kind == plan::Partition::Kind::balanced && job.vocabulary)
+    placed(places.layout, [&] {
+      throw UserError(
+          "layers alone are dealt to stages where the vocabulary is cut over all of them; set partition to uniform, or "
+          "to a list");
+    });
   if (job.partition.kind == plan::Partition::Kind::balanced) {
     auto layers = placed(places.layout, [&] { return balanced_layers(job, cost, ranks); });
     std::vector<std::string> ignored;

@@ -211,7 +211,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
     }
     const double per_gpu = useful_s * double(s.gpus) * 1e12;
     s.samples_per_s = double(scenario.batch.global) * std::max(1, scenario.data_parallel.performed) / useful_s;
-    s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence);
+    s.tokens_per_s = *s.samples_per_s * double(scenario.batch.sequence) * scenario.batch.useful();
     s.model_tflops_per_gpu = lowered.model_flops.value() / per_gpu;
     s.hardware_tflops_per_gpu = executed / per_gpu;
     // If the kernels were timed on this machine, the peak is the best of them, not a data sheet's.

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -71,15 +72,16 @@ struct FusedAttention {
   // Keys that a query sees at most: the last ones, or (chunked) those of its own chunk of as many tokens; 0: all.
   std::int64_t seen = 0;
   bool chunked = false;
+  double share = 1;  // of these keys that are of the same document as the query, on average
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   friend auto operator<=>(const FusedAttention&, const FusedAttention&) = default;
   // Queries times the keys that each sees, of one head: with a window W of k keys on average W, causal W - W^2 / 2k,
   // which is k / 2 when W = k.
   double scores() const {
-    const double q = double(queries), k = double(keys), w = double(seen);
-    if (seen <= 0 || seen >= keys) return all_scores();
+    const double q = double(queries), k = double(keys) * share, w = double(seen);
+    if (seen <= 0 || w >= k) return share * all_scores();
     if (!chunked) return q * (causal ? w - w * w / (2 * k) : w);
-    const double whole = double(keys / seen), rest = double(keys % seen);
+    const double whole = std::floor(k / w), rest = k - whole * w;
     return q * (whole * w * w + rest * rest) / k * (causal ? .5 : 1.);
   }
   double all_scores() const { return double(queries) * double(keys) * (causal ? .5 : 1.); }

@@ -41,6 +41,8 @@ std::string placed(schedule::Placement placement) {
       return "chunks go down and up the ranks in turn";
     case schedule::Placement::bidirectional:
       return "two copies of the model in opposite directions";
+    case schedule::Placement::vocabulary:
+      return "stage s on rank s, and a part of the vocabulary on each rank";
     case schedule::Placement::listed:
       break;
   }

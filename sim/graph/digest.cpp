@@ -73,6 +73,7 @@ struct AddWork {
   }
   void operator()(const FusedAttention& w) const {
     out.number(w.batch), out.number(w.heads), out.number(w.queries), out.number(w.keys), out.number(w.head_dim);
+    if (w.share < 1) out.number(w.share);
     out.number(w.causal), out.number(w.backward);
     if (w.value_dim > 0) out.number(w.value_dim);
     if (bytes_per_element(w.precision) > 2) out.number(w.precision);

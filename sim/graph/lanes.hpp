@@ -27,7 +27,11 @@ enum class Lane : std::uint8_t {
   disk_read,
   disk_write,
   relay,  // forwards received values to other ranks
-  relay_out
+  relay_out,
+  // Of a vocabulary that is cut over the pipeline: what its parts read, what they agree on, their sum.
+  vocabulary_in,
+  vocabulary_sums,
+  vocabulary_out
 };
 
 enum class LaneKind : std::uint8_t { compute, collectives, sends, receives, tiers };
@@ -58,6 +62,9 @@ inline constexpr std::array kLaneTable{
     LaneInfo{Lane::disk_write, "disk_write", LaneKind::tiers, {}, Category::offload},
     LaneInfo{Lane::relay, "relay", LaneKind::sends, {}, Category::pipeline_comm},
     LaneInfo{Lane::relay_out, "relay_out", LaneKind::sends, {}, Category::pipeline_comm},
+    LaneInfo{Lane::vocabulary_in, "vocabulary_in", LaneKind::collectives, Axis::pipeline, Category::pipeline_comm},
+    LaneInfo{Lane::vocabulary_sums, "vocabulary_sums", LaneKind::collectives, Axis::pipeline, Category::pipeline_comm},
+    LaneInfo{Lane::vocabulary_out, "vocabulary_out", LaneKind::collectives, Axis::pipeline, Category::pipeline_comm},
 };
 inline constexpr std::size_t kLanes = kLaneTable.size();
 

@@ -13,7 +13,8 @@ struct Describe {
                        name(w.precision), w.weight_gradient ? " weight gradient" : "");
   }
   std::string operator()(const FusedAttention& w) const {
-    const auto seen = w.seen > 0 ? fmt::format(" {} {}", w.chunked ? "chunks of" : "at most", w.seen) : std::string();
+    auto seen = w.seen > 0 ? fmt::format(" {} {}", w.chunked ? "chunks of" : "at most", w.seen) : std::string();
+    if (w.share < 1) seen += fmt::format(" of which {:.4g}", w.share);
     return fmt::format("attention {}x{} heads {}x{}x{}{}{}{}{}", w.batch, w.heads, w.queries, w.keys,
                        w.value_dim > 0 ? fmt::format("{}/{}", w.head_dim, w.value_dim) : fmt::format("{}", w.head_dim),
                        w.causal ? " causal" : "", w.backward ? " backward" : "",

@@ -42,6 +42,7 @@ class FrameworkEmitter : public StepEmitter {
   // Emitted part by part if shards or checkpoints come and go, if the forward waits for parameters gathered under it,
   // or if gradients are reduced under the last backward: a bucket then travels while later parts compute.
   LocalTask pass(const Coordinates& at, bool last_gradient, std::vector<LocalTask> after) override {
+    if (pipe_.parts.stages[at.stage].uses.empty()) return emitter_.emit(at, std::move(after));
     const bool gathers = gathered_ && gathered_->waits(at);
     const bool reduces = last_gradient && overlaps();
     PassTasks::AroundParts around;

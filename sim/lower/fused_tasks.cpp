@@ -162,6 +162,8 @@ std::vector<FusedTasks::Event> FusedTasks::events(std::uint32_t staged, Pass pas
       if (layout.instances[at].size > Bytes{}) events.push_back({at, born, i});
     };
     if (first && forward && use == 0) add(part.input, true), skips(i, &models::Part::Skip::taken, true);
+    // Behind a loss, the next one reads another hidden state of those that came in.
+    if (first && forward && use > 0 && !parts_.of(uses[use - 1], staged).output) add(part.input, true);
     if (first && backward && last_use)
       add(part.output_gradient, true), skips(i, &models::Part::Skip::given_gradient, true);
     for (const auto v : operations[i].born) add(v, true);

@@ -28,6 +28,7 @@ class GradientBuckets {
   std::vector<Share> add(const StageParts::Use& use) {
     const double bytes_each = plan::state_bytes(plan_.job.training).gradients;
     std::vector<Share> shares;
+    if (table_again(use)) return shares;
     double skipped = one_table_ && parts_.is_head(use) ? plan_.table_parameters() : 0;
     for (auto [tensor, experts] : parts_.parts[use.part].gradients) {
       const double left_out = std::min(skipped, tensor);
@@ -52,6 +53,16 @@ class GradientBuckets {
   double close(bool experts) { return std::exchange(open_[experts ? 1 : 0], 0); }
 
  private:
+  // Losses of one stage share a table, whose gradient is complete with the first of them, the last in a backward.
+  bool table_again(const StageParts::Use& use) const {
+    const auto several = [](const plan::Stage& stage) { return stage.losses + (stage.head ? 1 : 0) > 1; };
+    if (!parts_.is_head(use) || std::none_of(plan_.stages.begin(), plan_.stages.end(), several)) return false;
+    for (const auto& stage : parts_.stages)
+      for (const auto& other : stage.uses)
+        if (&other == &use) return &use != &stage.uses.front() && parts_.is_head(*(&use - 1));
+    return false;
+  }
+
   const plan::Plan& plan_;
   const Parts& parts_;
   bool one_table_;

@@ -145,7 +145,8 @@ void JobActors::add_all_groups(const plan::RankLayout& rank_layout, bool mirrore
     else
       add_groups(rank_layout, axes, index(axis));
   }
-  add_groups(rank_layout, Axis::pipeline, index(Axis::pipeline));
+  for (const auto end : {index(Axis::pipeline), Ends::kVocabularySums, Ends::kVocabularyOut})
+    add_groups(rank_layout, Axis::pipeline, end);
 }
 
 void JobActors::add_group(Axes axes, std::size_t end, std::vector<std::uint32_t> ranks) {

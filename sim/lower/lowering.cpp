@@ -43,6 +43,8 @@ void refuse_what_runs_would_misstate(const schedule::Schedule& schedule, const s
     refuse("it never ends a step, and a run is one step after the other; framework native fills and drains it once");
   if (schedule.splits_backward && plan && plan->job.training.norms_first())
     refuse("the norm of the gradients takes a backward of its own, which it does not divide; set schedule to 1f1b");
+  if (schedule.placement == schedule::Placement::vocabulary && (!plan || plan->vocabulary_parts() == 0))
+    refuse("given times name no vocabulary that ranks could share; give a model");
   if (!problem.overlapped.empty())
     refuse("a block shorter than its forward and its backward says nothing about their operators");
 }
@@ -63,14 +65,16 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
     std::vector<StageTransfers::Straight> messages;
     for (const auto& edge : edges) {
       const auto hop = plan.hop(stage_ranks[edge.from], stage_ranks[edge.to]);
-      const auto message =
-          builder_.intern(graph::Message{plan.message, hop.from, hop.to, plan.message_gathered,
-                                         plan.message_gathered.count() > 0 ? plan.group(Axis::tensor) : GroupShape{}});
-      messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain, plan.message.count(),
+      const auto states = plan.carried(edge.from);
+      const Bytes size(plan.message.count() * states), gathered(plan.message_gathered.count() * states);
+      const auto message = builder_.intern(
+          graph::Message{size, hop.from, hop.to, gathered, gathered > Bytes{} ? plan.group(Axis::tensor) : GroupShape{}});
+      messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain, size.count(),
                           plan.rank_layout.members(0)});
     }
     transfers_ = StageTransfers(std::move(edges), messages);
   }
+  vocabulary_ = vocabulary_works(plan, builder_);
   plan_ = std::move(plan);
 }
 
@@ -132,6 +136,12 @@ schedule::Problem Lowering::problem(std::span<const Time> durations, std::span<c
       problem.edges.push_back({edges[e].from, edges[e].to, times.transfer, held.empty() ? Time{} : times.held,
                                std::uint8_t{times.leaves_domain}});
     }
+    if (plan_ && plan_->vocabulary_parts() > 0) {
+      const auto takes = [&](WorkId work) { return durations[work.index()]; };
+      for (const auto& edge :
+           vocabulary_edges(ranks_, takes(vocabulary_.in), takes(vocabulary_.sums), takes(vocabulary_.out)))
+        problem.edges.push_back(edge);
+    }
     return problem;
   }
   for (std::size_t s = 0; s < edges.size(); s++) {
@@ -155,6 +165,7 @@ std::optional<Lowering::End> Lowering::step_ends(const schedule::Schedule& sched
   if (plan_->performed() || plan::passes_in_parts(*plan_) || parts_.pieces > 1 || plan_->job.training.norms_first())
     return std::nullopt;
   if (plan_->laid_out() || plan_->job.training.leaves_device()) return std::nullopt;
+  if (plan_->vocabulary_parts() > 0) return std::nullopt;  // its ranks meet on lanes of their own
   if (plan_->job.data_parallel.served()) return std::nullopt;
   if (plan_->job.copies > 1) return std::nullopt;  // ranks of both directions wait for each other there
   if (overlapped && plan_->fuses_gradients()) return std::nullopt;
@@ -221,8 +232,8 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     std::vector<LoweredRank> ranks;
     std::uint64_t tasks = 0;
     for (const auto& role : transfers_.roles()) {
-      const Pipeline pipeline{parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, transfers_, blocking_,
-                              detail};
+      const Pipeline pipeline{parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, transfers_, vocabulary_,
+                              blocking_, detail};
       ranks.push_back(lower_rank(pipeline, role, builder));
       tasks = std::max<std::uint64_t>(tasks, ranks.back().program.size());
     }

@@ -15,6 +15,7 @@
 #include "graph/task_graph.hpp"
 #include "lower/parts.hpp"
 #include "lower/stage_transfers.hpp"
+#include "lower/vocabulary.hpp"
 #include "plan/plan.hpp"
 #include "schedule/schedule.hpp"
 
@@ -96,7 +97,8 @@ class Lowering {
   std::optional<plan::Plan> plan_;  // empty for a given pipeline
   std::uint32_t ranks_ = 1, chunks_ = 1, microbatches_ = 1;
   bool blocking_ = false;
-  StageTransfers transfers_;  // between stages s and s+1
+  StageTransfers transfers_;    // between stages s and s+1
+  VocabularyWorks vocabulary_;  // of a vocabulary that is cut over the pipeline ranks
 };
 
 }  // namespace rehearsal::lower

@@ -342,6 +342,8 @@ void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
   add_layers(true, &Network::kept);
   add(
       kPrediction, again, [](const Network& n) -> const auto& { return n.prediction; });
+  add(
+      kBody, again, [](const Network& n) -> const auto& { return n.body; });
 }
 
 // Links the two ends of a skip connection if both are in this stage.
@@ -369,7 +371,8 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     if (fresh) add_layout(of, builder, result);
     if (stage.embedding) first = 0;
     StageParts parts;
-    parts.layout = layout->second, parts.output = of.stage_output();
+    parts.layout = layout->second;
+    parts.output = Bytes(of.stage_output().count() * std::max<std::int64_t>(1, plan.carried(std::uint32_t(s))));
     const auto& at = result.layouts[parts.layout];
     const auto use = [&](ModelPart which, std::uint16_t layer) { parts.uses.push_back({at[which], layer, {}, {}}); };
     if (stage.embedding) use(kEmbedding, graph::kNoLayer);
@@ -379,10 +382,11 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     }
     pair_skips(parts);
     first += stage.layers;
-    for (std::int64_t l = 0; stage.head && l < plan.job.model.mtp_layers; l++)
-      use(kPrediction, static_cast<std::uint16_t>(stage.layers + l));
-    if (stage.head) use(kHead, graph::kNoLayer);
-    parts.keeps_output = !stage.head && plan.job.framework.keeps_stage_output && !result.performed;
+    for (std::int64_t l = 0; l < stage.predictions + stage.bodies; l++)
+      use(l < stage.predictions ? kPrediction : kBody, static_cast<std::uint16_t>(stage.layers + l));
+    for (std::int64_t loss = 0; loss < stage.losses + (stage.head ? 1 : 0); loss++) use(kHead, graph::kNoLayer);
+    const bool ends = stage.head || stage.losses > 0 || parts.uses.empty();
+    parts.keeps_output = !ends && plan.job.framework.keeps_stage_output && !result.performed;
     result.stages.push_back(std::move(parts));
   }
   return result;

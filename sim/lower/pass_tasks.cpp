@@ -45,6 +45,8 @@ void PassTasks::release(const Coordinates& at) {
 }
 
 LocalTask PassTasks::emit(const Coordinates& at, std::vector<LocalTask> after) {
+  if (parts_.stages[at.stage].uses.empty())  // what comes in goes on
+    return program_.add({works_.intern(graph::FixedDelay{}), Lane::compute, at}, after);
   if (detail_ == Detail::stage) {
     auto& buffers = live(at);
     return emit(at, folds_.recipe(parts_.staged(at), at.pass, buffers.grouping, std::nullopt), buffers,

@@ -24,7 +24,10 @@ class RankLowering {
         works_(works),
         program_("pipeline rank " + std::to_string(role.stage)),
         draft_{pipe_, works_, program_, ends_},
-        work_(pipeline.parts.performed ? network_work(draft_) : framework_work(draft_)) {}
+        work_(pipeline.parts.performed ? network_work(draft_) : framework_work(draft_)) {
+    if (const auto parts = pipe_.plan ? pipe_.plan->vocabulary_parts() : 0; parts > 0)
+      vocabulary_.emplace(pipe_.vocabulary, rank_, parts, pipe_.schedule.splits_backward, program_, ends_);
+  }
 
   LoweredRank run() {
     const auto& placement = pipe_.schedule.placement;
@@ -116,7 +119,9 @@ class RankLowering {
 
   // Each direction of a bidirectional schedule numbers its own half of the micro-batches.
   Coordinates coordinates(schedule::Action action) const {
-    const bool second = pipe_.plan && action.stage >= schedule::chain_length(pipe_.schedule.placement, pipe_.problem);
+    const auto placement = pipe_.schedule.placement;
+    const bool second = pipe_.plan && placement == schedule::Placement::bidirectional &&
+                        action.stage >= schedule::chain_length(placement, pipe_.problem);
     const std::uint32_t offset = second ? pipe_.problem.microbatches / 2 : 0;
     if (turn_ == Turn::usual) return {pass(action.op), action.stage, graph::kNoLayer, action.microbatch + offset};
     const bool first = turn_ == Turn::norms, again = !first && forwards_again();
@@ -147,7 +152,11 @@ class RankLowering {
   }
 
   LocalTask compute(schedule::Action action, bool last_gradient, std::vector<LocalTask> after) {
-    return work_->pass(coordinates(action), last_gradient, std::move(after));
+    const auto at = coordinates(action);
+    if (vocabulary_) vocabulary_->before(at, after);
+    const auto done = work_->pass(at, last_gradient, std::move(after));
+    if (vocabulary_) vocabulary_->after(at, done);
+    return done;
   }
 
   void send(schedule::Action action, LocalTask done) {
@@ -187,6 +196,7 @@ class RankLowering {
   Ends ends_;
   ProgramDraft draft_;
   std::unique_ptr<StepEmitter> work_;
+  std::optional<VocabularyMeetings> vocabulary_;
   Turn turn_ = Turn::usual;
   std::vector<std::uint32_t> stages_;  // held by this rank, ascending
 };

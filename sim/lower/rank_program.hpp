@@ -8,6 +8,7 @@
 #include "graph/builder.hpp"
 #include "lower/lowering.hpp"
 #include "lower/stage_transfers.hpp"
+#include "lower/vocabulary.hpp"
 
 namespace rehearsal::lower {
 
@@ -21,7 +22,9 @@ struct Ends {
     friend auto operator<=>(const Peer&, const Peer&) = default;
   };
   std::map<Peer, graph::EndpointId> sends, receives;
-  std::array<std::optional<graph::EndpointId>, kAxes> groups;  // along the axes (plan::Plan::group)
+  // Along the axes (plan::Plan::group); then more along the pipeline, whose meetings have an order of their own.
+  static constexpr std::size_t kVocabularySums = kAxes, kVocabularyOut = kAxes + 1;
+  std::array<std::optional<graph::EndpointId>, kAxes + 2> groups;
 
   // With parameter servers. A worker's endpoints to and from each server, starting with the server of its own number,
   // so that servers are not all asked in the same order; a server's endpoints, turn after turn. `pushed`: parameters of
@@ -29,8 +32,9 @@ struct Ends {
   std::vector<graph::EndpointId> out, in;
   std::vector<double> pushed;
 
-  std::uint32_t group(Axis axis, graph::ProgramBuilder& program) {
-    auto& end = groups[index(axis)];
+  std::uint32_t group(Axis axis, graph::ProgramBuilder& program) { return group(index(axis), program); }
+  std::uint32_t group(std::size_t which, graph::ProgramBuilder& program) {
+    auto& end = groups[which];
     if (!end) end = program.endpoint(graph::EndpointKind::group);
     return end->value;
   }
@@ -43,6 +47,7 @@ struct Pipeline {
   const schedule::Schedule& schedule;
   const schedule::Problem& problem;
   const StageTransfers& transfers;
+  const VocabularyWorks& vocabulary;
   bool blocking_sends;
   Detail detail;
 };

@@ -318,7 +318,8 @@ void mark_ends(std::vector<P2POp>& list) {
 
 std::vector<StageEdge> stage_edges(std::uint32_t stages, const plan::Plan* plan) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, StageEdge> edges;
-  for (std::uint32_t s = 0; s + 1 < stages; ++s) edges[{s, s + 1}] = {s, s + 1};
+  const auto chain = plan && plan->vocabulary_parts() > 0 ? plan->vocabulary_parts() : stages;
+  for (std::uint32_t s = 0; s + 1 < chain; ++s) edges[{s, s + 1}] = {s, s + 1};
   // With two directions each has a model of its own; the stages of the second follow those of the first.
   const auto of_copy = plan ? static_cast<std::uint32_t>(plan->stages.size()) : stages;
   for (std::uint32_t first = 0; plan && first < stages; first += of_copy)

@@ -73,7 +73,7 @@ void on_matrices(const plan::Plan& plan, const std::vector<std::uint32_t>& stage
     const auto& stage = plan.stage(s);
     if (stage.embedding) step.parts.push_back(&plan.network().embedding);
     for (std::int64_t l = 0; l < stage.layers; ++l) step.parts.push_back(&plan.network().layer(stage.first + l));
-    if (stage.head) step.parts.push_back(&plan.network().head);
+    if (stage.head || stage.losses > 0) step.parts.push_back(&plan.network().head);
   }
   for (const auto& piece : training.optimizer->on_matrices(step)) {
     EndTask task{{}, Lane::compute, Pass::optimizer, {}, piece.count};

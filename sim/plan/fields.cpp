@@ -117,7 +117,14 @@ const Description& batch_fields() {
       field<&B::micro>("micro", whole(1, kMostCount), kDefault,
                        "sequences per micro-batch; micro-batches per pipeline = `global` / (data x `micro`)"),
       field<&B::sequence>("sequence", whole(1, kMostCount), {[](const B& b) { return b.sequence; }, "the model's"},
-                          "tokens per sequence"));
+                          "tokens per sequence"),
+      field<&B::lengths>("lengths", list_of(whole(1, kMostCount)), kDefault,
+                         "tokens of documents: {fixed: N}, {list: [N, ...]}, each as often as the others, {file: NAME} "
+                         "with one a line, or {lognormal: [MU, SIGMA]} of the logarithm of tokens; cut to the sequence"),
+      choice<&B::packed>("packing", {{"none", false}, {"pack", true}}, kDefault,
+                         "none: each document has a sequence, whose rest is padding; pack: documents fill sequences"),
+      field<&B::document_mask>("document_mask", boolean(), kDefault,
+                               "packed documents do not see each other, and attention computes no such scores"));
   return all;
 }
 
@@ -130,7 +137,10 @@ const Description& partition_fields() {
           "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}},
           kDefault, "")),
       field<&P::layers>("layers", list_of(whole(0, 100'000)), kRequired,
-                        "one number per stage (pipeline x chunks of them); 0 only on the first and last"),
+                        "one number per stage (pipeline x chunks of them)"),
+      field<&P::layout>("layout", text(), kDefault,
+                        "in place of `layers`, Megatron's string: E embedding, t layer, m module of multi-token "
+                        "prediction, L loss, | between stages, x*n and (..)*n repeat, such as Et*3|(tt|)*29m|L"),
       choice<&P::embedding>("embedding", counts, kDefault, "whether it takes a place in its stage's number"),
       choice<&P::head>("head", counts, kDefault, "whether it takes a place in its stage's number"));
   return all;

@@ -73,6 +73,18 @@ struct Batch {
   std::int64_t global = 1;    // sequences per iteration
   std::int64_t micro = 1;     // sequences per micro-batch
   std::int64_t sequence = 0;  // tokens per sequence
+  // Tokens of documents, as often as each, cut to the sequence; empty: every sequence is one document. Packed: documents
+  // fill sequences, else each has one of its own, whose rest is padding. The mask hides other documents of a sequence.
+  std::vector<std::int64_t> lengths = {};
+  bool packed = false, document_mask = false;
+
+  double mean_length() const;
+  // Of the tokens that are computed, those of documents.
+  double useful() const { return lengths.empty() || packed ? 1 : mean_length() / double(sequence); }
+  // Of the square of the sequence: the scores that documents need, on average; and those that kernels of the replica
+  // with most of them compute, whose sequences are every `replicas`-th of a step.
+  double needed() const;
+  double attended(std::int64_t replicas) const;
 };
 
 // How replicas get equal parameters: they add up their gradients among themselves, or each of several servers does it
@@ -106,7 +118,8 @@ struct DataParallel {
 enum class Ends : std::uint8_t { free, layer };
 struct Partition {
   enum class Kind : std::uint8_t { uniform, listed, balanced } kind = Kind::uniform;
-  std::vector<std::int64_t> layers;  // listed: one entry per stage
+  std::vector<std::int64_t> layers = {};  // listed: one entry per stage
+  std::string layout = {};                // listed, in place of `layers` (stages_of_layout)
   Ends embedding = Ends::free, head = Ends::free;
 };
 

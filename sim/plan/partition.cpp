@@ -128,10 +128,127 @@ std::vector<std::int64_t> deal_layers(std::int64_t layers, std::int64_t stages, 
   const auto sum = std::accumulate(part.begin(), part.end(), std::int64_t{0});
   if (sum != layers) throw UserError(fmt::format("partition deals {} layers, but the model has {}", sum, layers));
   for (std::size_t s = 0; s < part.size(); s++)
-    if (part[s] < 0 || (part[s] == 0 && s != 0 && s + 1 != part.size()))
-      throw UserError(
-          fmt::format("partition gives stage {} {} layers; only the first and last stage may be empty", s, part[s]));
+    if (part[s] < 0) throw UserError(fmt::format("partition gives stage {} {} layers; give at least 0", s, part[s]));
   return part;
+}
+
+std::vector<Stage> deal_stages(const models::Transformer& model, std::int64_t stages, const Partition& partition,
+                               std::vector<std::string>& warnings) {
+  std::vector<Stage> all;
+  if (partition.layout.empty()) {
+    for (const auto layers : deal_layers(model.layers, stages, partition, warnings, model.mtp_layers))
+      all.push_back({.layers = layers});
+    all.front().embedding = all.back().head = true;
+    all.back().predictions = model.mtp_layers;
+  } else {
+    all = stages_of_layout(partition.layout);
+    if (std::int64_t(all.size()) != stages)
+      throw UserError(fmt::format("partition.layout has {} stages, but pipeline x chunks = {}", all.size(), stages));
+    std::int64_t layers = 0, modules = 0, losses = 0;
+    for (const auto& stage : all)
+      layers += stage.layers, modules += stage.bodies + stage.predictions, losses += stage.losses;
+    if (layers != model.layers || modules != model.mtp_layers)
+      throw UserError(fmt::format("partition.layout has {} t and {} m, but the model has {} layers and {} modules of "
+                                  "multi-token prediction",
+                                  layers, modules, model.layers, model.mtp_layers));
+  }
+  std::int64_t first = 0;
+  for (auto& stage : all) stage.first = first, first += stage.layers;
+  return all;
+}
+
+namespace {
+
+// Written out: every repetition, and a letter or | for each place.
+class Layout {
+ public:
+  explicit Layout(const std::string& text) : text_(text) {}
+
+  std::string letters() {
+    auto all = some(0);
+    if (at_ < text_.size()) refuse("')' closes nothing");
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 1'000'000;
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw UserError(fmt::format(
+        "partition.layout '{}': {} at character {}; E, t, m and L, | between stages, x*n and (..)*n to repeat", text_,
+        why, at_ + 1));
+  }
+  std::string some(int depth) {
+    std::string all;
+    while (at_ < text_.size() && text_[at_] != ')') {
+      const char c = text_[at_];
+      if (c == ' ' || c == ',') {
+        at_++;
+        continue;
+      }
+      std::string one(1, c);
+      if (c == '(') {
+        if (depth == 20) refuse("'(' stands too deep");
+        at_++, one = some(depth + 1);
+        if (at_ == text_.size()) refuse("')' is missing");
+      } else if (std::string("EtmL|").find(c) == std::string::npos) {
+        refuse(fmt::format("'{}' is no part of a model", c));
+      }
+      at_++;
+      for (auto times = repeats(); times > 0; times--) {
+        all += one;
+        if (all.size() > kMost) refuse("too many parts");
+      }
+    }
+    return all;
+  }
+  std::size_t repeats() {
+    if (at_ == text_.size() || text_[at_] != '*') return 1;
+    std::size_t times = 0;
+    const auto first = ++at_;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; at_++)
+      if (times = 10 * times + std::size_t(text_[at_] - '0'); times > kMost) refuse("too many parts");
+    if (at_ == first) refuse("a number is missing behind '*'");
+    return times;
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<Stage> stages_of_layout(const std::string& layout) {
+  const auto refuse = [&](const char* why) {
+    throw UserError(fmt::format("partition.layout '{}': {}", layout, why));
+  };
+  std::vector<Stage> all(1);
+  const std::string kOrder = "EtmL";
+  std::int64_t embeddings = 0, losses = 0, modules = 0;
+  char last = 'E';
+  for (const char c : Layout(layout).letters()) {
+    auto& stage = all.back();
+    if (c == '|') {
+      all.emplace_back();
+      continue;
+    }
+    if (kOrder.find(c) < kOrder.find(last)) refuse("parts follow each other as in the model: E, then t, m and L");
+    last = c;
+    if (c == 'E') stage.embedding = true, embeddings++;
+    if (c == 't') stage.layers++;
+    if (c == 'm') stage.bodies++, modules++;
+    if (c == 'L') stage.losses++, losses++;
+  }
+  if (embeddings != 1 || !all.front().embedding) refuse("E stands once, in the first stage");
+  if (losses != 1 && losses != 1 + modules) refuse("L stands once, for all losses, or once for each m and once more");
+  const auto first = std::find_if(all.begin(), all.end(), [](const Stage& stage) { return stage.losses > 0; });
+  first->head = true;
+  if (losses > 1) {
+    first->losses--;
+    return all;
+  }
+  first->predictions = first->bodies, first->losses = modules - first->bodies, first->bodies = 0;
+  return all;
 }
 
 }  // namespace rehearsal::plan

@@ -5,9 +5,27 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "models/transformer.hpp"
 #include "plan/parallelism.hpp"
 
 namespace rehearsal::plan {
+
+struct Stage {
+  std::int64_t layers = 0, first = 0;  // and how many come before them
+  bool embedding = false, head = false;
+  // Of multi-token prediction: modules that end in their own loss, modules without it, and losses without a module.
+  std::int64_t predictions = 0, bodies = 0, losses = 0;
+};
+
+// The stages of a model, as `partition` says; modules of multi-token prediction are on the last one unless a layout
+// says otherwise. Throws UserError as deal_layers does, and for a layout that does not hold what the model has.
+std::vector<Stage> deal_stages(const models::Transformer& model, std::int64_t stages, const Partition& partition,
+                               std::vector<std::string>& warnings);
+
+// Megatron-Core's layout (--pipeline-model-parallel-layout, PipelineParallelLayerLayout): E embedding, t layer, m module
+// of multi-token prediction, L loss, | between stages; x*n and (..)*n repeat. One L is that of all losses; else there
+// is one for the model and one for each module. Throws UserError.
+std::vector<Stage> stages_of_layout(const std::string& layout);
 
 // Layers per stage, in model order. `uniform`: layers/stages where it divides; else (layers+2)/stages with one layer
 // fewer on the first and the last stage where that divides (the embedding and the head take their places, as in the

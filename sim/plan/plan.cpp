@@ -78,6 +78,20 @@ void note_scaling(Plan& plan) {
                         models::Training::kScaleWindow, 100 * training.overflows(), flag));
 }
 
+void note_documents(Plan& plan) {
+  const auto& batch = plan.job.batch;
+  if (batch.lengths.empty()) return;
+  plan.assumptions.push_back(fmt::format(
+      "Documents of {:.5g} tokens on average, {}. Micro-batches of a replica are alike.", batch.mean_length(),
+      batch.packed ? fmt::format("packed without padding, in an order that knows nothing of their lengths; attention "
+                                 "needs {:.3g} % of the scores of whole sequences, and {:.3g} % on the replica that "
+                                 "has most of them and that all wait for",
+                                 100 * batch.needed(), 100 * plan.shard.attended)
+                   : fmt::format("each padded to {}: {:.3g} % of the tokens are documents, which rates and model FLOPs "
+                                 "count alone",
+                                 batch.sequence, 100 * batch.useful())));
+}
+
 void note_kernels(Plan& plan) {
   if (plan.performed()) return;
   auto& notes = plan.assumptions;
@@ -165,7 +179,7 @@ Plan make_plan(Job job) {
 
 // The shape of the groups along an axis, of both copies of the model where they hold the same parameters.
 GroupShape group_shape(const Mesh& mesh, Axis axis, const Job& job, const cluster::Machine& machine) {
-  if (axis == Axis::pipeline) return mesh.ends(axis);
+  if (axis == Axis::pipeline) return job.vocabulary ? mesh.shape(axis) : mesh.ends(axis);
   const bool of_data = axis == Axis::data || axis == Axis::shard;
   if (index(axis) >= kFactors && axis != Axis::shard && axis != Axis::copy && !job.model.is_moe()) return {};
   const Axes axes = of_data ? mesh.with_context(axis) : Axes(axis);
@@ -173,28 +187,43 @@ GroupShape group_shape(const Mesh& mesh, Axis axis, const Job& job, const cluste
   return both ? mirrored(mesh, axes, machine.domain()) : mesh.shape(axes);
 }
 
+// The ends leave the stages of the layers, which keep their numbers, for one of their own on each rank.
+void share_ends(Plan& plan, const Job& job) {
+  plan.stages.front().embedding = plan.stages.back().head = false;
+  const auto ranks = plan.stages.size();
+  for (std::size_t r = 0; r < ranks; ++r)
+    plan.stages.push_back({.first = job.model.layers, .embedding = true, .head = true});
+  plan.assumptions.emplace_back(
+      "The vocabulary is cut over the pipeline ranks: what parts read is broadcast, what they make is added up at the "
+      "last stage; each part has the final norm and positions of its own; a look-up runs with the logits of the same "
+      "micro-batch, and what it sends to the first stage and gets back is not priced.");
+}
+
 Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   refuse_unfit(job);
   Plan plan;
   const auto& p = job.parallelism;
-  const auto layers =
-      deal_layers(job.model.layers, p.stages() / job.copies, job.partition, plan.warnings, job.model.mtp_layers);
+  plan.stages = deal_stages(job.model, job.vocabulary ? p.pipeline : p.stages() / job.copies, job.partition,
+                            plan.warnings);
+  std::vector<std::int64_t> layers;
+  for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   constexpr std::int64_t kMostLayers = 65'000;  // tasks number those of a stage in 16 bits
   if (const auto most = *std::max_element(layers.begin(), layers.end()); most > kMostLayers)
     throw UserError(
         fmt::format("a stage of {} layers: more than {} are not simulated; set parallelism.pipeline or "
                     "chunks to {} or more",
                     most, kMostLayers, (job.model.layers + kMostLayers - 1) / kMostLayers));
-  std::int64_t first = 0;
-  for (std::size_t s = 0; s < layers.size(); first += layers[s++])
-    plan.stages.push_back({layers[s], first, s == 0, s + 1 == layers.size()});
-
+  if (job.vocabulary) share_ends(plan, job);
   plan.shard = {.tensor = p.tensor,
                 .sequence_parallel = p.sequence && p.tensor > 1,
                 .micro_batch = job.batch.micro,
                 .sequence = job.batch.sequence,
                 .microbatches = job.microbatches,
                 .context = p.context,
+                .vocabulary = job.vocabulary ? p.pipeline : 1,
+                .lone_modules = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                            [](const Stage& stage) { return stage.bodies > 0; }),
+                .attended = job.batch.attended(p.data),
                 .pieces = job.pieces,
                 .expert = p.expert,
                 .expert_tensor = p.expert_tensor,
@@ -234,6 +263,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   note_servers(plan);
   note_scaling(plan);
   note_kernels(plan);
+  note_documents(plan);
   return plan;
 }
 
@@ -247,6 +277,13 @@ std::uint32_t Plan::stage_of_layer(std::int64_t layer) const {
     if (layer >= stages[s].first && layer < stages[s].first + stages[s].layers) return static_cast<std::uint32_t>(s);
   INVARIANT(false, "every layer is of a stage");
   return 0;
+}
+
+std::int64_t Plan::carried(std::uint32_t from) const {
+  std::int64_t states = 1;
+  for (std::uint32_t s = 0; s <= from % stages.size(); ++s)
+    states += stages[s].bodies - stages[s].losses - (stages[s].head ? 1 : 0);
+  return states;
 }
 
 Plan::Skip Plan::skip(std::uint32_t number) const {
@@ -281,13 +318,16 @@ Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) c
     held.spared += part.spared, held.expert_spared += part.expert_spared;
   };
   bool first = false, last = false;
+  std::int64_t predictions = 0, bodies = 0;
   for (const auto s : stages_held) {
     for (std::int64_t l = 0; l < stage(s).layers; ++l) add(network().layer(stage(s).first + l));
-    first |= stage(s).embedding, last |= stage(s).head;
+    first |= stage(s).embedding, last |= stage(s).head || stage(s).losses > 0;
+    predictions += stage(s).predictions, bodies += stage(s).bodies;
   }
   if (first) add(network().embedding);
   if (last) add(network().head);
-  for (std::int64_t l = 0; last && l < job.model.mtp_layers; ++l) add(network().prediction);
+  for (; predictions > 0; --predictions) add(network().prediction);
+  for (; bodies > 0; --bodies) add(network().body);
   if (one_table(stages_held)) held.dense -= table_parameters();
   return held;
 }
@@ -323,10 +363,12 @@ bool Plan::one_table(const std::vector<std::uint32_t>& stages_held) const {
 }
 
 double Plan::table_parameters() const {
-  return double(models::vocabulary_slice(job.model, job.parallelism.tensor)) * double(job.model.hidden);
+  return double(models::vocabulary_slice(job.model, shard.tensor * shard.vocabulary)) * double(job.model.hidden);
 }
 
-bool Plan::shares_embedding() const { return job.model.tie_embeddings && job.parallelism.pipeline > 1; }
+bool Plan::shares_embedding() const {
+  return job.model.tie_embeddings && job.parallelism.pipeline > 1 && !job.vocabulary;
+}
 
 StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
   const auto& offload = job.training.offload;

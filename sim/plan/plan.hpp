@@ -14,6 +14,7 @@
 #include "models/framework.hpp"
 #include "models/part.hpp"
 #include "plan/parallelism.hpp"
+#include "plan/partition.hpp"
 #include "plan/rank_layout.hpp"
 #include "plan/stage_boundaries.hpp"
 
@@ -29,6 +30,9 @@ struct Job {
   // Copies of the model that are trained at once, in opposite directions (schedule::Placement::bidirectional): a rank
   // holds stages of both, and their gradients add up.
   std::int64_t copies = 1;
+  // Both ends of the model are cut over the pipeline ranks: stages of their own, one on each, behind those of the layers
+  // (schedule::Placement::vocabulary).
+  bool vocabulary = false;
   std::int64_t pieces = 1;  // of a sequence, which go through the pipeline one after the other (Seq1F1B)
   Partition partition;
   cluster::ClusterSpec cluster;
@@ -65,11 +69,6 @@ struct Job {
     const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node);
     return on.empty() ? seat : on[seat / per_node] * per_node + seat % per_node;
   }
-};
-
-struct Stage {
-  std::int64_t layers = 0, first = 0;  // and how many come before them
-  bool embedding = false, head = false;
 };
 
 // A pipeline hop: the slowest of its replicas, given as the first equivalent pair of GPUs.
@@ -120,6 +119,9 @@ struct Plan {
     std::uint32_t from = 0, to = 0;
   };
   Skip skip(std::uint32_t number) const;
+  // Hidden states that go from this stage to the next: one, and one more for each module of multi-token prediction
+  // whose loss is further on.
+  std::int64_t carried(std::uint32_t from) const;
   std::uint32_t stage_of_layer(std::int64_t layer) const;
   // The hop from the GPUs of one pipeline rank to those of another.
   Hop hop(std::int64_t from, std::int64_t to) const;
@@ -162,6 +164,7 @@ struct Plan {
   Bytes reduced_at_a_time() const;
   // ZeRO level that has an effect: alone, a GPU shares nothing.
   int zero() const { return replicas() > 1 ? job.parallelism.zero : 0; }
+  std::uint32_t vocabulary_parts() const { return job.vocabulary ? rank_layout.pipeline() : 0; }
   // Bytes of an element of the activations between stages.
   std::int64_t border_element() const {
     if (job.framework.fp32_stream) return 4;

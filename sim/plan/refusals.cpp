@@ -161,9 +161,41 @@ void check_updates_at_once(const Job& job) {
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
 }
 
+// Both ends cut over the pipeline ranks.
+void check_vocabulary(const Job& job) {
+  if (!job.vocabulary) return;
+  const auto& p = job.parallelism;
+  const auto refuse = [](bool wrong, const char* what) {
+    if (wrong) throw UserError(fmt::format("a vocabulary cut over the pipeline ranks: {}; set schedule to 1f1b", what));
+  };
+  refuse(p.pipeline == 1, "there is one rank");
+  refuse(job.framework.native_kernels, "this program's own kernels compute losses in one piece");
+  refuse(job.model.family == models::Family::mlp || job.model.skips() > 0, "the model has no chain from end to end");
+  refuse(job.model.mtp_layers > 0, "it is not known with multi-token prediction");
+  refuse(!p.layouts.empty(), "stages with layouts of their own have ranks that do not match");
+  refuse(p.zero > 1, "it is not known with ZeRO-2 and 3");
+  refuse(job.training.leaves_device() || job.training.offload.tiles > 1, "it is not known with offloading");
+  refuse(job.training.updates_at_once(), "it is not known with optimizers that step inside the backward");
+  refuse(job.data_parallel.served(), "it is not known with parameter servers");
+  refuse(!job.partition.layout.empty(), "layers alone are dealt to stages, evenly or as partition.layers says");
+}
+
+void check_documents(const Job& job) {
+  const auto& batch = job.batch;
+  if (batch.lengths.empty()) return;
+  const auto refuse = [](bool wrong, const char* what) {
+    if (wrong) throw UserError(fmt::format("batch.lengths: {}; leave it out", what));
+  };
+  refuse(job.framework.native_kernels, "this program's own kernels see sequences of one document");
+  refuse(batch.document_mask && job.training.attention == models::AttentionKind::unfused,
+         "without fused attention all scores of a sequence are computed, whatever a mask hides");
+}
+
 }  // namespace
 
-void refuse_unfit(const Job& job) { check_rules(job), check_prices(job), check_sizes(job); }
+void refuse_unfit(const Job& job) {
+  check_rules(job), check_prices(job), check_sizes(job), check_vocabulary(job), check_documents(job);
+}
 
 void refuse_step(const Job& job) {
   check_whole_matrices(job), refuse_copies(job), check_updates_at_once(job), check_adapters(job);
@@ -184,6 +216,11 @@ void refuse_performing(const Job& job, const std::vector<std::int64_t>& layers) 
   const auto& p = job.parallelism;
   if (job.model.family == models::Family::mlp && p.pipeline * p.chunks > 1 && layers.front() == 0)
     throw UserError("the first stage of an mlp needs at least one layer: nothing comes before its layers");
+  const bool between = layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, 0) > 0;
+  if (between || !job.partition.layout.empty())
+    throw UserError(
+        "this program's own kernels have layers on every stage but the first and the last, and ends on those: give "
+        "partition.layers without a 0 between them");
 }
 
 }  // namespace rehearsal::plan

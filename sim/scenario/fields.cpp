@@ -79,7 +79,8 @@ const Description& cost_fields() {
                   field<&E::to>("to", whole(0, 65'535), kRequired, "a later one"),
                   field<&E::transfer>("time", time(), {[](const E& e) { return e.transfer; }, "`transfer`"},
                                       "from one to the other"),
-                  aside<&E::held>("of lowered graphs"), aside<&E::wire>("of lowered graphs"));
+                  aside<&E::held>("of lowered graphs"), aside<&E::wire>("of lowered graphs"),
+                  aside<&E::turns>("of lowered graphs"));
   static const auto times = [](auto member) { return or_also(std::move(member), {list_of(time())}); };
   static const auto sizes = [](auto member) {
     return or_also(std::move(member), {size(), list_of(number(0, 1e18)), list_of(size())});

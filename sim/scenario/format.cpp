@@ -154,6 +154,8 @@ Key made() {
   root.at("experts.skew").forms = {word("uniform"), fields::list_of(fields::positive()),
                                    fields::table("{zipf: A} or {trace: FILE}")};
   section(root, "batch");
+  root.at("batch.lengths").forms = {
+      fields::table("{fixed: N}, {list: [N, ...]}, {file: NAME} or {lognormal: [MU, SIGMA]}")};
   root.at("batch.global").required = false, root.at("batch.global").said = "required without `costs`";
   extra(root, "batch.microbatches", {fields::whole(1, 1e9)}, "with `costs`, required there: micro-batches per step");
 

@@ -43,7 +43,8 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
                        fmt::format("'{}' has no meaning in a scenario with 'costs'; give 'microbatches'", field.key));
   } else {
     batch.sequence = scenario.concrete ? scenario.concrete->model.sequence : 0;
-    map.fill(plan::batch_fields(), &batch);
+    map.fill(plan::batch_fields(), &batch, {"lengths"});
+    load_lengths(context, map, batch);
     if (map.find("microbatches"))
       problems.error(map.at("microbatches"),
                      "'microbatches' is for scenarios with 'costs'; give 'global' = microbatches x data x micro");
@@ -81,7 +82,9 @@ void check_degrees(Context& context, const Node& root, const models::Transformer
   for (std::size_t s = 0; s < p.layouts.size(); ++s)
     for (const auto& broken : plan::broken_by_degrees(model, training, experts, p.as(p.layouts[s])))
       context.problems.error(place_of_stage(root, s), fmt::format("stage {}: {}", s, broken.rule));
-  // Embedding and head may be stages of their own; an MLP has neither.
+  // Embedding and head may be stages of their own; an MLP has neither. In a list any stage may be empty.
+  const Node* dealt = root.find("partition");
+  if (dealt && dealt->kind != Node::Kind::scalar) return;
   const auto most = model.layers + (model.family == models::Family::mlp ? 0 : 2);
   if (parallelism.stages() > most)
     context.problems.error(
@@ -268,7 +271,9 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   // With one stage per direction and rank, 1 and 2 chunks mean the same.
   if (schedule_ok && !costs && scenario.schedule.schedule().placement == schedule::Placement::bidirectional)
     parallelism.copies = 2;
-  if (schedule_ok && scenario.schedule.schedule().placement == schedule::Placement::bidirectional &&
+  const auto placement = schedule_ok ? scenario.schedule.schedule().placement : schedule::Placement::loop;
+  parallelism.vocabulary = !costs && placement == schedule::Placement::vocabulary;
+  if ((placement == schedule::Placement::bidirectional || placement == schedule::Placement::vocabulary) &&
       parallelism.value.chunks == 1)
     parallelism.value.chunks = 2;
   if (costs)

@@ -123,7 +123,8 @@ OptimizerSync load_given_training(Context& context, const Node* node, const Node
 struct ParallelismChoice {
   plan::Parallelism value;
   std::int64_t copies = 1;  // of the model; schedules in both directions train two
-  std::int64_t stages() const { return value.stages() / copies; }  // of one copy
+  bool vocabulary = false;  // both ends have stages of their own (schedule::Placement::vocabulary)
+  std::int64_t stages() const { return value.stages() / (vocabulary ? 2 : copies); }  // of the layers of one copy
   bool data_given = false;
   MapReader reader;   // for the locations of its keys
   bool sound = true;  // if false, checks that build on the degrees would repeat errors already reported
@@ -134,6 +135,9 @@ void load_stages(Context& context, const Node& node, ParallelismChoice& parallel
 // The location of a stage's entry, and the samples that the layouts give a micro-batch.
 Location place_of_stage(const Node& root, std::size_t stage);
 void check_layouts(Context& context, const Node& root, const Scenario& scenario, const ParallelismChoice& parallelism);
+
+// Lengths of documents, and what may be said with them alone; sequence and the other keys of `batch` are read.
+void load_lengths(Context& context, MapReader& map, plan::Batch& batch);
 
 // How tokens are routed to the experts of a model; `node` may be null.
 models::ExpertSettings load_experts(Context& context, const Node* node, const Node& root,

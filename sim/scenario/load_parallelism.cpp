@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "plan/fields.hpp"
+#include "plan/partition.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 #include "schedule/schedule.hpp"
@@ -27,6 +28,23 @@ ParallelismChoice load_parallelism(Context& context, const Node* node, const Nod
   return choice;
 }
 
+namespace {
+
+void check_layout(Diagnostics& problems, const Location& place, const std::string& layout, std::int64_t stages,
+                  const std::optional<models::Transformer>& model) {
+  try {
+    std::vector<std::string> none;
+    if (model)
+      plan::deal_stages(*model, stages, {.kind = plan::Partition::Kind::listed, .layout = layout}, none);
+    else
+      plan::stages_of_layout(layout);
+  } catch (const UserError& e) {
+    problems.error(place, e.diagnostics()[0].message);
+  }
+}
+
+}  // namespace
+
 plan::Partition load_partition(Context& context, const Node* node, std::int64_t stages,
                                const std::optional<models::Transformer>& model) {
   auto& problems = context.problems;
@@ -46,9 +64,16 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
   const Node* list = node;
   if (node->kind == Node::Kind::map) {
     MapReader map(problems, *node, "partition");
-    list = map.require("layers", "a list with one number of layers per stage");
+    const bool layout = map.given("layout");
+    list = layout ? map.find("layers") : map.require("layers", "a list with one number of layers per stage");
     map.fill(plan::partition_fields(), &partition, {"layers"});
     map.finish();
+    if (layout) {
+      for (const char* key : {"layers", "embedding", "head"})
+        if (map.given(key)) problems.error(map.at(key), fmt::format("'{}' and 'layout' exclude each other", key));
+      check_layout(problems, map.at("layout"), partition.layout, stages, model);
+      return partition;
+    }
     if (!list) return {};
   }
   if (list->kind != Node::Kind::sequence) {
@@ -58,8 +83,7 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
   const auto before = problems.count();
   std::int64_t sum = 0;
   for (std::size_t s = 0; s < list->items.size(); s++) {
-    const bool end = s == 0 || s + 1 == list->items.size();
-    const auto layers = read_integer(problems, *list->items[s], "an entry of 'layers'", {end ? 0 : 1, 100'000});
+    const auto layers = read_integer(problems, *list->items[s], "an entry of 'layers'", {0, 100'000});
     sum += layers.value_or(0);
     partition.layers.push_back(layers.value_or(1));
   }

@@ -88,7 +88,8 @@ Time lower_bound(const Schedule& schedule, const Problem& problem, bool within_l
       if (fit * double(longest.count()) < double(forward.count()))
         before = std::max(before, delay + forward - Time(std::int64_t(std::ceil(fit * double(longest.count())))));
     }
-    if (!problem.edges.empty()) before = forward;  // what follows a stage is no chain
+    const bool graph = !problem.edges.empty() || placement == Placement::vocabulary;
+    if (graph) before = forward;  // what follows a stage is no chain
     bound = std::max(bound, before + gradients - saved);
   }
   return bound;

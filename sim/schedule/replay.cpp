@@ -4,6 +4,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "schedule/walk.hpp"
 
@@ -99,8 +100,10 @@ class Clock {
           to = all.front();
       };
       auto up = links(walk.graph().out_of(s), &Edge::to), down = links(walk.graph().into(s), &Edge::from);
-      stage.gradients.need(std::uint32_t(up.size())), stage.activations.need(std::uint32_t(down.size()));
+      stage.gradients.need(std::uint32_t(up.size() + walk.graph().turned_into(s).size()));
+      stage.activations.need(std::uint32_t(down.size()));
       set(stage.up, std::move(up)), set(stage.down, std::move(down));
+      if constexpr (kGraph) stage.turned = links(walk.graph().turned_out_of(s), &Edge::to);
     }
   }
 
@@ -120,6 +123,8 @@ class Clock {
     if constexpr (kPieces) duration = share(duration, pieces_, action.microbatch);
     Time end = start + duration;
     if (forward || backward) end = send_all(rank, forward ? stage.up : stage.down, action.microbatch, forward, end);
+    if constexpr (kGraph)
+      if (forward) end = send_all(rank, stage.turned, action.microbatch, false, end);
 
     if (!mine.started) mine.started = true, mine.first = start;
     mine.free = end;
@@ -183,6 +188,7 @@ class Clock {
   struct Stage {
     std::array<Time, 4> duration;
     Links up, down;
+    std::conditional_t<kGraph, Links, std::monostate> turned;
     double activation = 0, weight_hold = 0;
     Arrivals<kGraph> activations, gradients;
   };
@@ -270,7 +276,7 @@ Replay replay(const Schedule& schedule, const Problem& problem, const ReplayOpti
     return clock.result();
   };
   const bool wires = holds_wires(problem);
-  if (!problem.edges.empty()) return evaluate(Clock<false, true, true>(walk, ready, problem, options));
+  if (!walk.graph().chain()) return evaluate(Clock<false, true, true>(walk, ready, problem, options));
   if (pieces(ready, problem) > 1)
     return wires ? evaluate(Clock<true, true, false>(walk, ready, problem, options))
                  : evaluate(Clock<true, false, false>(walk, ready, problem, options));

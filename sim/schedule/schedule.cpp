@@ -35,7 +35,8 @@ namespace {
 
 // Chunk 1 of a vee or of two directions, and every second chunk of a wave, runs over the ranks in reverse.
 std::uint32_t mirrored(Placement placement, const Problem& problem, std::uint32_t chunk, std::uint32_t index) {
-  return placement != Placement::loop && chunk % 2 == 1 ? problem.ranks - 1 - index : index;
+  const bool turns = placement != Placement::loop && placement != Placement::vocabulary;
+  return turns && chunk % 2 == 1 ? problem.ranks - 1 - index : index;
 }
 
 }  // namespace
@@ -55,15 +56,18 @@ std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_
 }
 
 std::uint32_t chain_length(Placement placement, const Problem& problem) {
-  return placement == Placement::bidirectional ? problem.ranks : problem.stages();
+  const bool one_a_rank = placement == Placement::bidirectional || placement == Placement::vocabulary;
+  return one_a_rank ? problem.ranks : problem.stages();
 }
 
 bool first_of_chain(Placement placement, const Problem& problem, std::uint32_t stage) {
-  return stage % chain_length(placement, problem) == 0;
+  const bool part = placement == Placement::vocabulary && stage >= problem.ranks;  // fed by a chain, and in none
+  return part || stage % chain_length(placement, problem) == 0;
 }
 
 bool last_of_chain(Placement placement, const Problem& problem, std::uint32_t stage) {
-  return (stage + 1) % chain_length(placement, problem) == 0;
+  const bool part = placement == Placement::vocabulary && stage >= problem.ranks;
+  return part || (stage + 1) % chain_length(placement, problem) == 0;
 }
 
 std::uint32_t pieces(const Schedule& schedule, const Problem& problem) {
@@ -78,6 +82,22 @@ std::uint32_t units(const Schedule& schedule, const Problem& problem) {
 Time share(Time whole, std::uint32_t pieces, std::uint32_t unit) {
   const std::int64_t piece = unit % pieces, each = whole.count() / pieces, rest = whole.count() % pieces;
   return Time(each + (piece < rest ? 1 : 0));
+}
+
+std::vector<Edge> vocabulary_edges(const Problem& problem, bool barrier) {
+  const std::uint32_t p = problem.ranks;
+  std::vector<Edge> edges;
+  const auto add = [&](std::uint32_t from, std::uint32_t to, std::size_t hop) {
+    const bool holds = !problem.held.empty();
+    edges.push_back({from, to, problem.transfer[hop], holds ? problem.held[hop] : Time(),
+                     holds ? problem.wire[hop] : std::uint8_t{0}});
+  };
+  for (std::uint32_t s = 0; s + 1 < p; ++s) add(s, s + 1, s);
+  for (std::uint32_t part = p; part < 2 * p; ++part) add(p - 1, part, part - 1);
+  for (std::uint32_t from = p; barrier && from < 2 * p; ++from)
+    for (std::uint32_t to = p; to < 2 * p; ++to)
+      if (from != to) edges.push_back({from, to, problem.transfer[std::max(from, to) - 1], {}, 0, true});
+  return edges;
 }
 
 bool holds_wires(const Problem& problem) {
@@ -167,7 +187,8 @@ void check_edges(const Schedule& schedule, const Problem& problem, const std::st
   std::set<std::pair<std::uint32_t, std::uint32_t>> known;
   for (const auto& edge : problem.edges) {
     const auto text = fmt::format("{}: an edge from stage {} to stage {}", who, edge.from, edge.to);
-    if (edge.from >= edge.to || edge.to >= problem.stages())
+    const bool ascends = edge.from < edge.to || (edge.turns && edge.from != edge.to);
+    if (!ascends || std::max(edge.from, edge.to) >= problem.stages())
       throw UserError(fmt::format("{}; edges ascend, from a stage to a later one, and the last stage is {}", text,
                                   problem.stages() - 1));
     if (!known.insert({edge.from, edge.to}).second) throw UserError(text + " is listed twice");
@@ -175,7 +196,7 @@ void check_edges(const Schedule& schedule, const Problem& problem, const std::st
     INVARIANT(edge.held >= Time() && edge.held <= edge.transfer && edge.wire < 2,
               "a message holds one of two wires, no longer than it takes");
   }
-  if (schedule.any_graph) return;
+  if (schedule.any_graph || schedule.placement == Placement::vocabulary) return;
   if (const auto why = no_chain(problem)) {
     std::string takers;
     for (const auto& [name, other] : registry())

@@ -40,6 +40,8 @@ struct Edge {
   std::uint32_t from = 0, to = 0;
   Time transfer = {}, held = {};
   std::uint8_t wire = 0;
+  // It turns: the gradient of `to` waits for the forward of `from`, which may be any other stage. Nothing goes back.
+  bool turns = false;
 };
 
 // What a pipeline step costs and how large it is: the numbers a schedule may look at. One entry per stage; memory is in
@@ -113,6 +115,10 @@ enum class Placement : std::uint8_t {
   // stage; stages p..2p-1 that of direction 1, on rank 2p-1-stage. m counts the micro-batches of both, half each, and
   // each direction numbers its own from 0.
   bidirectional,
+  // Stages 0..p-1 are a chain, on rank = stage; stages p..2p-1 are the parts of a vocabulary, one on each rank, which
+  // the last stage of the chain feeds (Balancing Pipeline Parallelism with Vocabulary Parallelism, arXiv 2411.05288).
+  // Where their backward is not split, the gradient of a part waits for the forwards of all.
+  vocabulary,
   listed  // stage s on rank Problem::stage_ranks[s], one chain: orders from files
 };
 // Stages 0 .. length-1 are one chain, the next `length` another. A stage hands its activations to the next one of its
@@ -123,6 +129,10 @@ bool last_of_chain(Placement placement, const Problem& problem, std::uint32_t st
 std::uint32_t rank_of(Placement placement, const Problem& problem, std::uint32_t stage);
 // The stage of a rank's chunk c.
 std::uint32_t stage_of(Placement placement, const Problem& problem, std::uint32_t rank, std::uint32_t chunk);
+
+// What Placement::vocabulary says of a problem without edges: the chain, from its end to each part of the vocabulary
+// (transfer[part - 1]), and, with `barrier`, from each part to the gradient of every other one.
+std::vector<Edge> vocabulary_edges(const Problem& problem, bool barrier);
 
 // Whether messages queue for the wires of their ranks.
 bool holds_wires(const Problem& problem);

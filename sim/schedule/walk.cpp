@@ -14,7 +14,7 @@ Walk::Walk(const Schedule& schedule, const Problem& problem)
     : schedule_(schedule),
       microbatches_(units(schedule, problem)),
       pieces_(pieces(schedule, problem)),
-      graph_(schedule.placement, problem),
+      graph_(schedule, problem),
       places_(problem.stages()),
       cursors_(problem.ranks),
       row_(microbatches_ / 16 + 1),
@@ -82,6 +82,7 @@ void Walk::finish() const {
     if (cursor.paired && missing(cursor.first, true)) head = cursor.first;
     const bool forward = head.op == Op::forward;
     const auto needed = forward ? graph_.into(head.stage) : graph_.out_of(head.stage);
+    INVARIANT(missing(head, true) || !needed.empty(), "who waits misses something");
     const std::uint32_t source = missing(head, true).value_or(forward ? needed.front().from : needed.front().to);
     heads += fmt::format("\n  rank {} at cell {}: {} waits for {} of micro-batch {} from stage {} on rank {}", rank,
                          cursor.cell, to_text(head), forward ? "the activation" : "the gradient", head.microbatch,

@@ -154,6 +154,9 @@ class Walk {
       const auto now = progress(other, action.microbatch);
       if ((of_any_rank || !crosses(edge)) && (forward ? now == kNothing : now < kInputGradient)) return other;
     }
+    if (forward || !of_any_rank) return std::nullopt;
+    for (const auto& edge : graph_.turned_into(action.stage))
+      if (progress(edge.from, action.microbatch) == kNothing) return edge.from;
     return std::nullopt;
   }
   // Attention looks back: a piece needs the keys and values of the piece before it, and adds to their gradient before

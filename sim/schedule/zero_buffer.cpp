@@ -23,7 +23,7 @@ class Rendezvous {
     const auto channel = [&](std::uint32_t from_stage, std::uint32_t to_stage, bool forward, const Edge& edge) {
       const std::uint32_t from = walk.rank_of(from_stage), to = walk.rank_of(to_stage);
       const auto [it, added] =
-          ids.try_emplace({from, to, forward, problem.edges.empty() ? nullptr : &edge}, channels_.size());
+          ids.try_emplace({from, to, forward, walk.graph().chain() ? nullptr : &edge}, channels_.size());
       if (added) channels_.push_back({from, forward, {}, 0});
       return it->second;
     };
@@ -34,6 +34,11 @@ class Rendezvous {
         stages_[s].activation_in.push_back({up, s}), stages_[edge.from].activation_out.push_back({up, s});
         stages_[s].gradient_out.push_back({down, edge.from}),
             stages_[edge.from].gradient_in.push_back({down, edge.from});
+      }
+    for (std::uint32_t s = 0; s < stages_.size(); ++s)
+      for (const auto& edge : walk.graph().turned_into(s)) {
+        const auto turned = channel(edge.from, s, true, edge);
+        stages_[edge.from].activation_out.push_back({turned, s}), stages_[s].gradient_in.push_back({turned, s});
       }
   }
 

@@ -53,7 +53,7 @@ std::vector<std::string> usual_schedules() {
   for (const auto& name : schedule::registry().names()) {
     const auto& s = schedule::registry().at(name);
     if (s.order && !s.plan && s.updates == schedule::Updates::at_flush && !s.cuts_sequences &&
-        s.placement != schedule::Placement::bidirectional)
+        s.placement != schedule::Placement::bidirectional && s.placement != schedule::Placement::vocabulary)
       names.push_back(name);
   }
   return names;
@@ -223,6 +223,7 @@ std::vector<Order> Space::find_orders(const Layout& of) const {
   for (std::uint16_t i = 0; i < schedules_.size(); ++i) {
     if (!support(of).has_schedule(schedules_[i])) continue;
     const auto& schedule = schedule::registry().at(schedules_[i]);
+    if (schedule.placement == schedule::Placement::vocabulary) continue;  // its ends are other stages than families have
     const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
     for (const auto v : both_ways ? std::vector<std::int64_t>{2} : chunks) {
       if (v < schedule.min_chunks || v > schedule.max_chunks || (of.pipeline == 1 && v > 1)) continue;

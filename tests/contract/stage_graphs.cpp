@@ -144,7 +144,7 @@ TEST_CASE("a diamond and a U by hand") {
   auto u = schedule::uniform_problem(3, 1, 1, Time(1), Time(2), Time(0), Time(0));
   u.edges = {{0, 1}, {1, 2}, {0, 2, Time(10)}};
   CHECK(schedule::replay(schedule::registry().at("gpipe"), u).makespan == Time(26));
-  const schedule::StageGraph graph(schedule::Placement::loop, u);
+  const schedule::StageGraph graph(schedule::registry().at("1f1b"), u);
   CHECK(graph.into(2).size() == 2);
   CHECK(graph.into(2)[0].from == 0);
   CHECK(graph.out_of(0)[1].to == 2);
