@@ -42,15 +42,7 @@ FrameworkRewrite::FrameworkRewrite(const Block& block, const FrameworkRun& run)
       entered_from_(block.values.size()),
       masks_(block.operators.size()) {
   for (const auto& v : block.values) value(element_ * double(v.elements));
-  find_stored();
-  if (!run.framework.fp32_stream || element_ == 4) return;
-  std::vector<bool> streams(block.values.size());
-  for (const auto end : {block.input, block.output})
-    if (end) streams[*end] = true;
-  for (const auto& op : block.operators)
-    if (op.kind == Kind::add) streams[op.in[0]] = streams[op.out[0]] = true;
-  for (std::size_t v = 0; v < streams.size(); ++v)
-    if (streams[v]) part_.values[v].size = Bytes(4 * block.values[v].elements);
+  find_stored(), widen_stream();
 }
 
 Part FrameworkRewrite::build(Recompute recompute) {

@@ -188,6 +188,7 @@ class FrameworkRewrite {
   double cast_elements(Index v) const;
   // Of values that wait in fewer bits (Training::stored_fp8): framework_storage.cpp.
   void find_stored();
+  void widen_stream();  // between layers it is fp32 (framework.fp32_stream)
   bool stores(Index v) const { return stored_.contains(v); }
   bool keeps_cast(Index v) const;
   void store_narrow();

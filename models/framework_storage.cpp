@@ -27,6 +27,17 @@ void insert(std::vector<Step>& list, std::ptrdiff_t at, Step step) {
 
 }  // namespace
 
+void FrameworkRewrite::widen_stream() {
+  if (!run_.framework.fp32_stream || element_ == 4) return;
+  std::vector<bool> streams(block_.values.size());
+  for (const auto end : {block_.input, block_.output})
+    if (end) streams[*end] = true;
+  for (const auto& op : block_.operators)
+    if (op.kind == OperatorKind::add) streams[op.in[0]] = streams[op.out[0]] = true;
+  for (std::size_t v = 0; v < streams.size(); ++v)
+    if (streams[v]) part_.values[v].size = Bytes(4 * block_.values[v].elements);
+}
+
 void FrameworkRewrite::find_stored() {
   const auto add = [&](StoredValue as, Index v) {
     if (run_.training.stores(as)) stored_.emplace(v, as);

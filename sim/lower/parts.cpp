@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "models/traffic.hpp"
 #include "schedule/schedule.hpp"
 
 namespace rehearsal::lower {
@@ -420,6 +421,21 @@ Parts given_parts(const std::vector<GivenStage>& stages, std::uint32_t pieces, G
     }
   }
   return result;
+}
+
+std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
+                                    double without) {
+  const double dense = part.learning - part.expert_learning - std::min(without, part.learning);
+  const double all = dense / shards + part.expert_learning / expert_shards;
+  const bool whole = shards == 1 && expert_shards == 1 && without == 0 && part.learning == part.parameters;
+  std::vector<Bytes> tensors;
+  double left = all;
+  for (const auto& tensor : models::tensors_of(part.segments)) {
+    if (!whole || tensor.elements > left) break;
+    tensors.push_back(bytes(tensor.elements * each)), left -= tensor.elements;
+  }
+  if (left > 0) tensors.push_back(bytes(left * each));
+  return tensors;
 }
 
 }  // namespace rehearsal::lower

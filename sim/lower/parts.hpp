@@ -126,4 +126,9 @@ struct TensorPlace {
 };
 TensorPlace place_of(const models::Part& part, std::uint16_t tensor);
 
+// What is kept of a part for each parameter that learns, `each` bytes of one: tensor by tensor as a framework allocates
+// them, or flat where ranks share them (1: they do not). `without`: parameters that another part counts.
+std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
+                                    double without = 0);
+
 }  // namespace rehearsal::lower

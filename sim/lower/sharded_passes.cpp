@@ -19,21 +19,6 @@ namespace {
 constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
 }
 
-std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
-                                    double without) {
-  const double dense = part.learning - part.expert_learning - std::min(without, part.learning);
-  const double all = dense / shards + part.expert_learning / expert_shards;
-  const bool whole = shards == 1 && expert_shards == 1 && without == 0 && part.learning == part.parameters;
-  std::vector<Bytes> tensors;
-  double left = all;
-  for (const auto& tensor : models::tensors_of(part.segments)) {
-    if (!whole || tensor.elements > left) break;
-    tensors.push_back(bytes(tensor.elements * each)), left -= tensor.elements;
-  }
-  if (left > 0) tensors.push_back(bytes(left * each));
-  return tensors;
-}
-
 // A reduction is issued when its unit has computed, and the gather of the unit `prefetch` ahead when that unit starts:
 // so `prefetch` gathers precede it. If computation waits for the reduction, no later gather precedes it.
 ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::vector<std::uint32_t>& stages)

@@ -24,11 +24,6 @@ namespace rehearsal::lower {
 // (_fsdp_param_group.py), which is the same distance.
 inline constexpr std::size_t kBatchesHeld = 2;
 
-// What is kept of a part for each parameter that learns, `each` bytes of one: tensor by tensor as a framework allocates
-// them, or flat where ranks share them (1: they do not). `without`: parameters that another part counts.
-std::vector<Bytes> learning_tensors(const models::Part& part, double each, double shards, double expert_shards,
-                                    double without = 0);
-
 class ShardedPasses {
  public:
   // The plan's passes come in parts. `stages`: those of the rank, ascending.
