@@ -4,8 +4,9 @@
 // with double quantisation and AutoGPTQ (foundation-model-stack/fms-acceleration @876e2ed, Apache-2.0,
 // scripts/benchmarks/refs/a100_80gb.csv); litgpt_qlora_a100_40g, LitGPT, nf4 with and without double quantisation
 // (Lightning-AI/litgpt, Apache-2.0, tutorials/resource-tables.md; widths of the models as in its table without
-// quantisation; of Mistral-7B-v0.1-GPTQ those of its config.json). Bytes a parameter are those of the formats. Seen before the mechanisms were written, by a prototype
-// that had the same ones: bytes of a logit (10 with fast kernels, 14 without) come from rows in 16 bits.
+// quantisation; of Mistral-7B-v0.1-GPTQ those of its config.json). Bytes a parameter are those of the formats. Seen
+// before the mechanisms were written, by a prototype that had the same ones: bytes of a logit (10 with fast kernels, 14
+// without) come from rows in 16 bits.
 //
 // Too low: two GPUs under FSDP with fast kernels by 6 bytes a logit (not explained), 70B on two GPUs.
 #include <doctest/doctest.h>
