@@ -314,8 +314,11 @@ void ShardedPasses::sum_gradient(Unit unit, PassTasks::Extra& extra) {
     auto& sum = sums[experts ? 1 : 0];
     const double count = gradients(unit, experts);
     if (sum || count <= 0) continue;
+    // Its own shard, which is resident, is what the reduction makes of it: the rest is held beside that.
+    const auto replicas = double(experts ? plan_.expert_replicas() : plan_.shards());
+    const double rest = count * (1 - 1 / replicas);
     sum = draft_.program.buffer(
-        {bytes(count * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+        {bytes(rest * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
     extra.first.emplace_back(*sum, Access::allocate);
   }
   if (!last_) return;

@@ -22,7 +22,8 @@ NamedCluster load_named_cluster(const std::string& name, const std::vector<std::
                                 const Files& files = disk());
 
 // `faults` of a scenario as a text of its own: "[{nic: 3, rate: 0}]", for that machine. Throws UserError.
-std::vector<cluster::Fault> named_faults(const std::string& text, const cluster::ClusterSpec& machine);
+std::vector<cluster::Fault> named_faults(const std::string& text, const cluster::ClusterSpec& machine,
+                                         const Files& files = disk());
 
 // By name in configs/interconnects; all of configs/libraries. Both throw UserError.
 cluster::Interconnect named_interconnect(const std::string& name, const Files& files = disk());

@@ -23,8 +23,9 @@ std::vector<cluster::Fault> load_faults(Context& context, const Node& node, cons
   return faults;
 }
 
-std::vector<cluster::Fault> named_faults(const std::string& text, const cluster::ClusterSpec& machine) {
-  Context context(disk());
+std::vector<cluster::Fault> named_faults(const std::string& text, const cluster::ClusterSpec& machine,
+                                         const Files& files) {
+  Context context(files);
   const Node* list = context.documents.read_text(text, "--faults");
   auto faults = list ? load_faults(context, *list, &machine) : std::vector<cluster::Fault>();
   context.problems.throw_if_any();
