@@ -203,8 +203,8 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   refuse_unfit(job);
   Plan plan;
   const auto& p = job.parallelism;
-  plan.stages = deal_stages(job.model, job.vocabulary ? p.pipeline : p.stages() / job.copies, job.partition,
-                            plan.warnings);
+  plan.stages =
+      deal_stages(job.model, job.vocabulary ? p.pipeline : p.stages() / job.copies, job.partition, plan.warnings);
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   constexpr std::int64_t kMostLayers = 65'000;  // tasks number those of a stage in 16 bits
