@@ -107,7 +107,8 @@ BlockParts::Index BlockParts::leave(BlockBuilder& b, Index x) const {
 }
 
 Tensor BlockParts::token_table(TensorKind kind) const {
-  const std::int64_t slice = options_.pad_vocabulary ? vocabulary_slice(model_, t_ * options_.shard.vocabulary) : model_.vocabulary;
+  const std::int64_t slice =
+      options_.pad_vocabulary ? vocabulary_slice(model_, t_ * options_.shard.vocabulary) : model_.vocabulary;
   return {kind, 0, 0, 1, slice, local_.hidden, model_.vocabulary, t_ > 1 ? Split::tensor : Split::none};
 }
 

@@ -147,7 +147,7 @@ struct Network {
   std::vector<std::uint16_t> of_layer = {};  // LayerTable::of_layer
   const Part& layer(std::int64_t number) const { return layers[of_layer[std::size_t(number)]]; }
   Precision precision = Precision::fp32;  // of activations, their gradients and parameters; of performed networks
-  Part body = {};  // a module of multi-token prediction without its loss (Shard::lone_modules)
+  Part body = {};                         // a module of multi-token prediction without its loss (Shard::lone_modules)
 };
 
 }  // namespace rehearsal::models

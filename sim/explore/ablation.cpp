@@ -21,7 +21,8 @@ void each_step(Part& part, Act&& act) {
 template <class Act>
 void each_step(plan::Plan& plan, Act&& act) {
   auto network = plan.network();
-  each_step(network.embedding, act), each_step(network.head, act), each_step(network.prediction, act), each_step(network.body, act);
+  each_step(network.embedding, act), each_step(network.head, act), each_step(network.prediction, act),
+      each_step(network.body, act);
   for (auto* layers : {&network.layers, &network.kept})
     for (auto& part : *layers) each_step(part, act);
   plan.networks = {std::make_shared<const models::Network>(std::move(network))};

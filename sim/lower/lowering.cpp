@@ -67,10 +67,10 @@ Lowering::Lowering(plan::Plan plan, const std::vector<std::uint32_t>& stage_rank
       const auto hop = plan.hop(stage_ranks[edge.from], stage_ranks[edge.to]);
       const auto states = plan.carried(edge.from);
       const Bytes size(plan.message.count() * states), gathered(plan.message_gathered.count() * states);
-      const auto message = builder_.intern(
-          graph::Message{size, hop.from, hop.to, gathered, gathered > Bytes{} ? plan.group(Axis::tensor) : GroupShape{}});
-      messages.push_back({message, plan.machine->reach(hop.from, hop.to).leaves_domain, size.count(),
-                          plan.rank_layout.members(0)});
+      const auto message = builder_.intern(graph::Message{
+          size, hop.from, hop.to, gathered, gathered > Bytes{} ? plan.group(Axis::tensor) : GroupShape{}});
+      messages.push_back(
+          {message, plan.machine->reach(hop.from, hop.to).leaves_domain, size.count(), plan.rank_layout.members(0)});
     }
     transfers_ = StageTransfers(std::move(edges), messages);
   }
@@ -232,8 +232,8 @@ Lowered Lowering::lower(const schedule::Schedule& schedule, const schedule::Prob
     std::vector<LoweredRank> ranks;
     std::uint64_t tasks = 0;
     for (const auto& role : transfers_.roles()) {
-      const Pipeline pipeline{parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, transfers_, vocabulary_,
-                              blocking_, detail};
+      const Pipeline pipeline{
+          parts_, plan ? &plan->of(role.stage) : nullptr, ready, problem, transfers_, vocabulary_, blocking_, detail};
       ranks.push_back(lower_rank(pipeline, role, builder));
       tasks = std::max<std::uint64_t>(tasks, ranks.back().program.size());
     }

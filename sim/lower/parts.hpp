@@ -60,8 +60,8 @@ struct Part {
   const PassWork& of(graph::Pass pass) const;
 };
 
-// The parts that a model may have: its ends, a module of multi-token prediction with its loss and without, and two for each row of its table of
-// layers, the second without recomputation if only some layers are recomputed.
+// The parts that a model may have: its ends, a module of multi-token prediction with its loss and without, and two for
+// each row of its table of layers, the second without recomputation if only some layers are recomputed.
 enum ModelPart : std::size_t { kEmbedding, kHead, kPrediction, kBody, kFirstLayer };
 constexpr ModelPart layer_part(std::size_t row, bool kept) { return ModelPart(kFirstLayer + 2 * row + kept); }
 

@@ -33,8 +33,7 @@ std::vector<schedule::Edge> vocabulary_edges(std::uint32_t ranks, Time in, Time 
   return edges;
 }
 
-LocalTask VocabularyMeetings::meet(const Meeting& meeting, const Coordinates& at,
-                                   const std::vector<LocalTask>& after) {
+LocalTask VocabularyMeetings::meet(const Meeting& meeting, const Coordinates& at, const std::vector<LocalTask>& after) {
   return program_.add({meeting.work, meeting.lane, at, ends_.group(meeting.end, program_)}, after);
 }
 

@@ -118,9 +118,10 @@ const Description& batch_fields() {
                        "sequences per micro-batch; micro-batches per pipeline = `global` / (data x `micro`)"),
       field<&B::sequence>("sequence", whole(1, kMostCount), {[](const B& b) { return b.sequence; }, "the model's"},
                           "tokens per sequence"),
-      field<&B::lengths>("lengths", list_of(whole(1, kMostCount)), kDefault,
-                         "tokens of documents: {fixed: N}, {list: [N, ...]}, each as often as the others, {file: NAME} "
-                         "with one a line, or {lognormal: [MU, SIGMA]} of the logarithm of tokens; cut to the sequence"),
+      field<&B::lengths>(
+          "lengths", list_of(whole(1, kMostCount)), kDefault,
+          "tokens of documents: {fixed: N}, {list: [N, ...]}, each as often as the others, {file: NAME} "
+          "with one a line, or {lognormal: [MU, SIGMA]} of the logarithm of tokens; cut to the sequence"),
       choice<&B::packed>("packing", {{"none", false}, {"pack", true}}, kDefault,
                          "none: each document has a sequence, whose rest is padding; pack: documents fill sequences"),
       field<&B::document_mask>("document_mask", boolean(), kDefault,

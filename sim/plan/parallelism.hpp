@@ -73,8 +73,9 @@ struct Batch {
   std::int64_t global = 1;    // sequences per iteration
   std::int64_t micro = 1;     // sequences per micro-batch
   std::int64_t sequence = 0;  // tokens per sequence
-  // Tokens of documents, as often as each, cut to the sequence; empty: every sequence is one document. Packed: documents
-  // fill sequences, else each has one of its own, whose rest is padding. The mask hides other documents of a sequence.
+  // Tokens of documents, as often as each, cut to the sequence; empty: every sequence is one document. Packed:
+  // documents fill sequences, else each has one of its own, whose rest is padding. The mask hides other documents of a
+  // sequence.
   std::vector<std::int64_t> lengths = {};
   bool packed = false, document_mask = false;
 

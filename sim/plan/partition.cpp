@@ -148,9 +148,10 @@ std::vector<Stage> deal_stages(const models::Transformer& model, std::int64_t st
     for (const auto& stage : all)
       layers += stage.layers, modules += stage.bodies + stage.predictions, losses += stage.losses;
     if (layers != model.layers || modules != model.mtp_layers)
-      throw UserError(fmt::format("partition.layout has {} t and {} m, but the model has {} layers and {} modules of "
-                                  "multi-token prediction",
-                                  layers, modules, model.layers, model.mtp_layers));
+      throw UserError(
+          fmt::format("partition.layout has {} t and {} m, but the model has {} layers and {} modules of "
+                      "multi-token prediction",
+                      layers, modules, model.layers, model.mtp_layers));
   }
   std::int64_t first = 0;
   for (auto& stage : all) stage.first = first, first += stage.layers;
@@ -219,9 +220,7 @@ class Layout {
 }  // namespace
 
 std::vector<Stage> stages_of_layout(const std::string& layout) {
-  const auto refuse = [&](const char* why) {
-    throw UserError(fmt::format("partition.layout '{}': {}", layout, why));
-  };
+  const auto refuse = [&](const char* why) { throw UserError(fmt::format("partition.layout '{}': {}", layout, why)); };
   std::vector<Stage> all(1);
   const std::string kOrder = "EtmL";
   std::int64_t embeddings = 0, losses = 0, modules = 0;

@@ -22,9 +22,9 @@ struct Stage {
 std::vector<Stage> deal_stages(const models::Transformer& model, std::int64_t stages, const Partition& partition,
                                std::vector<std::string>& warnings);
 
-// Megatron-Core's layout (--pipeline-model-parallel-layout, PipelineParallelLayerLayout): E embedding, t layer, m module
-// of multi-token prediction, L loss, | between stages; x*n and (..)*n repeat. One L is that of all losses; else there
-// is one for the model and one for each module. Throws UserError.
+// Megatron-Core's layout (--pipeline-model-parallel-layout, PipelineParallelLayerLayout): E embedding, t layer, m
+// module of multi-token prediction, L loss, | between stages; x*n and (..)*n repeat. One L is that of all losses; else
+// there is one for the model and one for each module. Throws UserError.
 std::vector<Stage> stages_of_layout(const std::string& layout);
 
 // Layers per stage, in model order. `uniform`: layers/stages where it divides; else (layers+2)/stages with one layer

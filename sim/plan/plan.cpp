@@ -92,6 +92,16 @@ void note_documents(Plan& plan) {
                                  batch.sequence, 100 * batch.useful())));
 }
 
+void note_losses(Plan& plan) {
+  if (std::all_of(plan.stages.begin(), plan.stages.end(),
+                  [](const Stage& stage) { return stage.bodies == 0 && stage.losses == 0; }))
+    return;
+  plan.assumptions.emplace_back(
+      "Modules of multi-token prediction away from their losses have no table of their own, and what stages with "
+      "losses "
+      "tell each other of the gradient of the head's table is not priced.");
+}
+
 void note_kernels(Plan& plan) {
   if (plan.performed()) return;
   auto& notes = plan.assumptions;
@@ -203,8 +213,8 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   refuse_unfit(job);
   Plan plan;
   const auto& p = job.parallelism;
-  plan.stages = deal_stages(job.model, job.vocabulary ? p.pipeline : p.stages() / job.copies, job.partition,
-                            plan.warnings);
+  plan.stages =
+      deal_stages(job.model, job.vocabulary ? p.pipeline : p.stages() / job.copies, job.partition, plan.warnings);
   std::vector<std::int64_t> layers;
   for (const auto& stage : plan.stages) layers.push_back(stage.layers);
   constexpr std::int64_t kMostLayers = 65'000;  // tasks number those of a stage in 16 bits
@@ -264,6 +274,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   note_scaling(plan);
   note_kernels(plan);
   note_documents(plan);
+  note_losses(plan);
   return plan;
 }
 

@@ -30,8 +30,8 @@ struct Job {
   // Copies of the model that are trained at once, in opposite directions (schedule::Placement::bidirectional): a rank
   // holds stages of both, and their gradients add up.
   std::int64_t copies = 1;
-  // Both ends of the model are cut over the pipeline ranks: stages of their own, one on each, behind those of the layers
-  // (schedule::Placement::vocabulary).
+  // Both ends of the model are cut over the pipeline ranks: stages of their own, one on each, behind those of the
+  // layers (schedule::Placement::vocabulary).
   bool vocabulary = false;
   std::int64_t pieces = 1;  // of a sequence, which go through the pipeline one after the other (Seq1F1B)
   Partition partition;

@@ -165,7 +165,8 @@ const Description& cluster_choice_fields() {
   using C = ClusterChoice;
   static const Description all = describe<C>(
       {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "as many as `parallelism` needs, or this many"),
-      field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt, "GPUs of one node, instead of `nodes`"),
+      field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt,
+                      "GPUs instead of `nodes`: an equal share of each of the fewest nodes that have them"),
       nested<&C::spec>("", cluster::cluster_fields()), nested<&C::curves>("collectives", collective::curve_fields()),
       aside<&C::profile>("named by its own key"), aside<&C::flash_framework>("of the GPU"),
       aside<&C::node>("the file itself"));

@@ -143,6 +143,15 @@ void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& cho
 
 }  // namespace
 
+namespace {
+
+// The fewest nodes that have so many GPUs.
+std::int64_t nodes_for(std::int64_t gpus, const cluster::ClusterSpec& spec) {
+  return (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
+}
+
+}  // namespace
+
 std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   auto& problems = context.problems;
   const auto before = problems.count();
@@ -171,11 +180,18 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
     for (const auto& link : spec.written) spec.nvlink = std::max(spec.nvlink, link.rate);
     spec.nvlink_message = spec.nvlink_gather = spec.nvlink;
   }
-  if (choice.nodes && choice.gpus)
-    problems.error(map.at("gpus"), "give either 'nodes' or 'gpus' (GPUs of one node), not both");
-  if (choice.gpus && *choice.gpus > spec.gpus_per_node && problems.count() == before)
-    problems.error(map.at("gpus"), fmt::format("'gpus' {} is more than one node holds ({}); use 'nodes'", *choice.gpus,
-                                               spec.gpus_per_node));
+  if (choice.nodes && choice.gpus) problems.error(map.at("gpus"), "give either 'nodes' or 'gpus', not both");
+  if (choice.gpus && problems.count() == before) {
+    const auto gpus = *choice.gpus, nodes = nodes_for(gpus, spec);
+    if (gpus % nodes != 0)
+      problems.error(map.at("gpus"),
+                     fmt::format("'gpus' {} are no equal share of {} nodes of {}; nearest: {} or {}", gpus, nodes,
+                                 spec.gpus_per_node, gpus / nodes * nodes, (gpus / nodes + 1) * nodes));
+    if (nodes > 1 && map.given("groups"))
+      problems.error(map.at("gpus"),
+                     "'gpus' of several nodes take the same share of each, and 'groups' are not alike; "
+                     "give 'nodes' to each group");
+  }
   if (const Node* gpu = map.require("gpu", "a name of configs/gpus"))
     if (auto loaded = load_gpu(context, *gpu))
       spec.gpu = std::move(loaded->gpu), choice.flash_framework = std::move(loaded->flash_framework);
@@ -250,7 +266,13 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   auto& problems = context.problems;
   auto& spec = cluster.spec;
   auto& p = parallelism.value;
-  if (cluster.gpus) take_part_of_node(spec, *cluster.gpus), spec.nodes = 1;
+  if (cluster.gpus) {
+    spec.nodes = nodes_for(*cluster.gpus, spec);
+    const auto each = *cluster.gpus / spec.nodes, all = spec.gpus_per_node;
+    // Of several nodes the NICs count: those beside the GPUs that are taken.
+    if (spec.nodes > 1) spec.nics_per_node = (spec.nics_per_node * each + all - 1) / all;
+    take_part_of_node(spec, each);
+  }
   if (cluster.nodes) spec.nodes = *cluster.nodes;
   if (spec.nodes > kDegree.high / spec.gpus_per_node) {
     problems.error(cluster.node->where(), fmt::format("{} nodes of {} GPUs are more than {} GPUs", spec.nodes,

@@ -42,7 +42,8 @@ std::optional<std::string> no_chain(const Problem& problem) {
   if (problem.edges.empty()) return std::nullopt;
   std::vector<bool> feeds_next(problem.stages());
   for (const auto& edge : problem.edges) {
-    if (edge.turns) return fmt::format("the gradient of stage {} waits for the forward of stage {}", edge.to, edge.from);
+    if (edge.turns)
+      return fmt::format("the gradient of stage {} waits for the forward of stage {}", edge.to, edge.from);
     if (edge.to == edge.from + 1)
       feeds_next[edge.from] = true;
     else

@@ -223,7 +223,8 @@ std::vector<Order> Space::find_orders(const Layout& of) const {
   for (std::uint16_t i = 0; i < schedules_.size(); ++i) {
     if (!support(of).has_schedule(schedules_[i])) continue;
     const auto& schedule = schedule::registry().at(schedules_[i]);
-    if (schedule.placement == schedule::Placement::vocabulary) continue;  // its ends are other stages than families have
+    if (schedule.placement == schedule::Placement::vocabulary)
+      continue;  // its ends are other stages than families have
     const bool both_ways = schedule.placement == schedule::Placement::bidirectional;
     for (const auto v : both_ways ? std::vector<std::int64_t>{2} : chunks) {
       if (v < schedule.min_chunks || v > schedule.max_chunks || (of.pipeline == 1 && v > 1)) continue;

@@ -52,6 +52,15 @@ const Claim kClaims[] = {
     {"CONTRIBUTING.md", "A sentence that says what is not built, not performed or refused is listed", kOfTheWorld, 0,
      "of this test"},
     {"scenarios/README.md", "Here is what a line of a table cannot say", kOfTheWorld, 0, "of tables"},
+    {"scenarios/README.md", "tell each other of their gradients is not priced",
+     "run scenarios/llama3-8b-dgx-h100.yaml --set 'model={use: deepseek-v3, layers: 3, dense_layers: 1, mtp_layers: "
+     "1}' "
+     "--set 'parallelism={pipeline: 4, data: 2, expert: 2}' --set 'partition={layout: Ett|t|m|LL}' --assumptions",
+     0, "table is not priced"},
+    {"docs/models.md", "the exchange around the look-up is not priced",
+     "run scenarios/llama3-8b-dgx-h100.yaml --set 'parallelism={pipeline: 4, data: 2}' --set schedule=vocab-1 "
+     "--assumptions",
+     0, "gets back is not"},
     {"docs/models.md", "`run` refuses by name those without a flush with frameworks",
      "check scenarios/llama3-70b-64xh100.yaml --set schedule=pipedream", 2, "pipedream"},
     {"docs/models.md", "What it cannot do is refused by name",

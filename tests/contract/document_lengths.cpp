@@ -57,13 +57,15 @@ TEST_CASE("documents of one length are attention in chunks of it") {
 }
 
 TEST_CASE("ranks wait for the replica whose documents are longest") {
-  // (0.3^2 + 0.9^2 + 5^2) / 6.2 = 4.177: as documents of 4177. The more rows a replica has, the nearer it is to the mean.
+  // (0.3^2 + 0.9^2 + 5^2) / 6.2 = 4.177: as documents of 4177. The more rows a replica has, the nearer it is to the
+  // mean.
   const Sets both = contract::with({"batch.lengths={list: [300, 900, 5000]}"}, kMasked);
   const auto share = [&](const Sets& more) {
     const auto p = run(contract::with(both, more));
     return p.lowered->hardware_flops.value() / run(more).lowered->hardware_flops.value();
   };
-  const double mean = run(fixed(4177, kMasked)).lowered->hardware_flops.value() / run({}).lowered->hardware_flops.value();
+  const double mean =
+      run(fixed(4177, kMasked)).lowered->hardware_flops.value() / run({}).lowered->hardware_flops.value();
   const double few = share({}), many = share({"batch.global=1600"});
   CHECK(few > many);
   CHECK(many > .98 * mean);
@@ -97,7 +99,8 @@ TEST_CASE("what cannot act is refused") {
   const auto refused = [](const Sets& sets) { return contract::refusal(kModel, sets); };
   CHECK(contract::says(refused({"batch.packing=pack"}), "'packing' is of documents"));
   CHECK(contract::says(refused(fixed(2048, {"batch.document_mask=true"})), "set 'packing' to pack"));
-  CHECK(contract::says(refused(fixed(2048, contract::with(kMasked, {"training.attention=unfused"}))), "whatever a mask"));
+  CHECK(
+      contract::says(refused(fixed(2048, contract::with(kMasked, {"training.attention=unfused"}))), "whatever a mask"));
   CHECK(contract::says(refused({"batch.lengths={fixed: 0}"}), "from 1"));
   CHECK(contract::says(refused({"batch.lengths=2048"}), "'lengths' must be"));
 }

@@ -48,6 +48,8 @@ struct Question {
 const std::vector<Question>& questions() {
   static const std::vector<Question> all = {
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "batch.lengths={list: [512, 3072]}", "batch.packing=pack", "batch.document_mask=true"}},
       {"megatron21-t1/gpt-3.6b-64xa100.yaml",
        {"batch.global=128", "cluster.nodes=4", "parallelism={tensor: 2, pipeline: 4, data: 4}",
         "training.precision=bf16"}},

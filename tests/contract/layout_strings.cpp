@@ -49,7 +49,8 @@ TEST_CASE("what crosses to the stage of a loss is a hidden state for each loss t
     double bytes = 0;
     for (const auto& rank : p.graph().ranks())
       for (const auto work : p.graph().program_of(rank).work)
-        if (const auto* message = std::get_if<graph::Message>(&p.graph().work(work))) bytes += double(message->size.count());
+        if (const auto* message = std::get_if<graph::Message>(&p.graph().work(work)))
+          bytes += double(message->size.count());
     return bytes;
   };
   const double one = 2. * 16 * 4096 * 7168 * 2;

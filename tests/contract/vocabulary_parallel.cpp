@@ -60,7 +60,8 @@ TEST_CASE("a large vocabulary is no longer the last stage's burden") {
     CHECK(to_seconds(p.summary.iteration) < .75 * to_seconds(one_f_one_b.summary.iteration));
     CHECK(p.summary.peak.allocated < one_f_one_b.summary.peak.allocated);
     // Work is the same but for padding, norms and sums.
-    CHECK(p.lowered->hardware_flops.value() == doctest::Approx(one_f_one_b.lowered->hardware_flops.value()).epsilon(.01));
+    CHECK(p.lowered->hardware_flops.value() ==
+          doctest::Approx(one_f_one_b.lowered->hardware_flops.value()).epsilon(.01));
   }
 }
 

@@ -13,8 +13,8 @@
 // take no time, and each rank repeats F, S, T and B in one interval I, one of each (the building blocks of section 5).
 // With vocab-1 and vocab-2 all ranks have the same interval, later by phi >= F on each rank, and gradients come back
 // after psi = I - phi >= B. A part runs S in the first slot after the last stage's F, so all of them have within I; and
-// T, whose slot follows that of S, within another. So gradients begin one interval (vocab-2) or two (vocab-1) later than
-// in 1F1B, and p+1 or p+2 micro-batches are in flight. Interlaced, all ranks run S and T at once; between them
+// T, whose slot follows that of S, within another. So gradients begin one interval (vocab-2) or two (vocab-1) later
+// than in 1F1B, and p+1 or p+2 micro-batches are in flight. Interlaced, all ranks run S and T at once; between them
 // every second rank has F before B, so a stage is passed in both directions within I and a half: 1.5 p are in flight.
 #include <fmt/format.h>
 
@@ -48,7 +48,8 @@ class SteadyState {
     };
     forward_ = longest(0, {Op::forward}), backward_ = longest(0, {Op::backward});
     if (method.one_barrier)
-      part_ = longest(problem.ranks, {Op::forward, Op::input_gradient}), gradients_ = longest(problem.ranks, {Op::weight_gradient});
+      part_ = longest(problem.ranks, {Op::forward, Op::input_gradient}),
+      gradients_ = longest(problem.ranks, {Op::weight_gradient});
     else
       part_ = longest(problem.ranks, {Op::forward}), gradients_ = longest(problem.ranks, {Op::backward});
     interval_ = forward_ + backward_ + part_ + gradients_;
@@ -142,18 +143,21 @@ Schedule method(std::string name, std::string summary, Method method) {
 }  // namespace
 
 void register_vocabulary(Registry& registry) {
-  registry.add(method("vocab-1",
-                      "1F1B with embedding and head cut over the pipeline's ranks, two barriers a micro-batch: holds p+2 "
-                      "(arXiv 2411.05288, algorithm 1).",
-                      {}));
-  registry.add(method("vocab-2",
-                      "1F1B with embedding and head cut over the pipeline's ranks, one barrier a micro-batch: holds p+1 "
-                      "(arXiv 2411.05288, algorithm 2).",
-                      {.one_barrier = true}));
-  registry.add(method("interlaced",
-                      "1F1B with embedding and head cut over the pipeline's ranks, which all wait for each other in every "
-                      "micro-batch: holds 1.5 p (nnScaler, as in arXiv 2411.05288).",
-                      {.at_once = true}));
+  registry.add(
+      method("vocab-1",
+             "1F1B with embedding and head cut over the pipeline's ranks, two barriers a micro-batch: holds p+2 "
+             "(arXiv 2411.05288, algorithm 1).",
+             {}));
+  registry.add(
+      method("vocab-2",
+             "1F1B with embedding and head cut over the pipeline's ranks, one barrier a micro-batch: holds p+1 "
+             "(arXiv 2411.05288, algorithm 2).",
+             {.one_barrier = true}));
+  registry.add(
+      method("interlaced",
+             "1F1B with embedding and head cut over the pipeline's ranks, which all wait for each other in every "
+             "micro-batch: holds 1.5 p (nnScaler, as in arXiv 2411.05288).",
+             {.at_once = true}));
 }
 
 }  // namespace rehearsal::schedule

@@ -104,7 +104,7 @@ TEST_CASE("a value written as the description writes it is read as the same valu
   for (const auto& field : scenario_fields().fields) {
     const auto value = field.get(&scenario);
     if (!field.key_of_files || value.absent() || (field.form.list && !field.form.each_once && !field.form.set) ||
-        field.form.kind == fields::Form::Kind::table)
+        field.form.kind == fields::Form::Kind::table || value == fields::Value(std::string{}))
       continue;
     CAPTURE(field.key);
     const Node* node = documents.read_text(fields::written(value), "test");
