@@ -316,9 +316,8 @@ void ShardedPasses::sum_gradient(Unit unit, PassTasks::Extra& extra) {
     if (sum || count <= 0) continue;
     // Its own shard, which is resident, is what the reduction makes of it: the rest is held beside that.
     const auto replicas = double(experts ? plan_.expert_replicas() : plan_.shards());
-    const double rest = count * (1 - 1 / replicas);
-    sum = draft_.program.buffer(
-        {bytes(rest * plan::state_bytes(plan_.job.training).gradients), MemoryCategory::gradients});
+    const double rest = count * (1 - 1 / replicas) * plan::state_bytes(plan_.job.training).gradients;
+    sum = draft_.program.buffer({Bytes(static_cast<std::int64_t>(rest)), MemoryCategory::gradients});  // rounded down
     extra.first.emplace_back(*sum, Access::allocate);
   }
   if (!last_) return;
