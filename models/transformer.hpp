@@ -292,7 +292,7 @@ struct Framework {
   double host_optimizer_bytes = 28;  // the same for an optimizer on the host
   double optimizer_overhead = 2e-3;  // seconds of a step without its traffic: many small kernels, norms, the loss scale
   double host_seconds_per_kernel = 0;
-  double host_loop_time = 5e-6;  // seconds of a kernel that a loop inside one call launches
+  double host_loop_time = 7e-6;  // seconds of a kernel that a loop inside one call launches
   LaunchCounts launches = LaunchCounts::kernels;
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING=1: the host launches nothing while a kernel runs
   double host_backward_factor = .62;  // the autograd thread launches faster than the Python forward

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "explore/perform.hpp"
 #include "gpu/gpu_backend.hpp"
+#include "performed_schedules.hpp"
 #include "recorder/recorder.hpp"
 #include "schedule/registry.hpp"
 #include "timeline/memory.hpp"
@@ -109,7 +110,7 @@ TEST_CASE("timed virtual stages take every schedule, in one layout of two") {
       } catch (const UserError&) {  // not this layout
       }
     }
-  auto all = schedule::registry().names();
+  auto all = performed_schedules();
   for (const char* other : {"pipedream", "pipedream-2bw"}) std::erase(all, other);  // never end a step: takes a model
   for (const auto& schedule : all) {
     CAPTURE(schedule);
