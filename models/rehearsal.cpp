@@ -381,7 +381,8 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
     const auto& [mixer, ffn, skip] = layer;
     if (mixer.kind != MixerKind::attention && model.family != Family::mlp)
       refuse("recurrent mixers, or layers without one");
-    if (mixer.chunk + mixer.seen_at_most() > 0) refuse("windows, chunks or sparse attention");
+    if (mixer.sparse > 0) refuse("sparse attention");
+    if (mixer.window + mixer.chunk > 0 && !shape.causal) refuse("windows or chunks without a causal mask");
     if (mixer.gate || mixer.sinks || mixer.qk_norm) refuse("output gates, sinks or norms of queries and keys");
     if (mixer.value_columns > 0) refuse("values whose heads are not as wide as those of keys");
     if (ffn.latent > 0 || ffn.nothing()) refuse("latent experts, or layers without a feed-forward part");

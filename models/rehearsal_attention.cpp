@@ -6,14 +6,21 @@
 
 namespace rehearsal::models {
 
+// A window or a chunk of all positions leaves them all.
+Sight KernelRewrite::sight(Mask mask) const {
+  const auto& m = mixer();
+  const std::int64_t keys = std::max(m.window, m.chunk);
+  return keys >= shape_.shard.sequence ? Sight{mask} : Sight{mask, keys, m.chunk > 0};
+}
 // Dimensions for whole sequences, or for some heads of them.
 std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads, std::int64_t positions) const {
   const std::int64_t a = heads() / fewer_heads, kv = kv_heads() / fewer_heads;
-  return {shape_.shard.micro_batch, a, positions, mixer().head_dim, shape_.causal, kv == a ? 0 : kv};
+  return {shape_.shard.micro_batch, a, positions, mixer().head_dim,
+          sight(shape_.causal ? Mask::causal : Mask::none).dim(), kv == a ? 0 : kv};
 }
 std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
   const Mask mask = !shape_.causal ? Mask::none : balanced() ? Mask::causal_balanced : Mask::causal;
-  return {shape_.shard.micro_batch,      heads(), own_positions(), mixer().head_dim, std::int64_t(mask), kv_heads(),
+  return {shape_.shard.micro_batch,      heads(), own_positions(), mixer().head_dim, sight(mask).dim(), kv_heads(),
           shape_.shard.sequence_parts(), step};
 }
 std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
@@ -109,6 +116,11 @@ void KernelRewrite::attention_of_parts_gradient(const Operator& op) {
 
 // --- queries stay, keys and values of earlier pieces are there -------------------------------------------------------
 
+// Whether any query of the own piece sees a key of the one that is `step` before it.
+bool KernelRewrite::sees_piece(std::int64_t step) const {
+  const std::int64_t s = own_positions(), first = shape_.shard.piece * s, end = first - (step - 1) * s;
+  return sight(Mask::causal).first(first) < end;
+}
 // Seq1F1B (arXiv 2406.03488). A value of the part for what pieces share.
 KernelRewrite::Index KernelRewrite::carried(const Carried& shared) {
   part_.carried.push_back(shared);
@@ -126,7 +138,8 @@ void KernelRewrite::attention_of_pieces(const Operator& op) {
   kernel(F, KernelKind::take_columns, {rows_, q + kv, q, kv}, {read(qkv), write(pieces_seen_[0])});
   for (std::int64_t step = 0; step <= own; ++step) {
     if (step > 0) pieces_seen_.push_back(carried({.piece = own - step}));
-    kernel(F, KernelKind::attention_part, part_dims(step),
+    if (sees_piece(step))
+      kernel(F, KernelKind::attention_part, part_dims(step),
            {read(qkv), read(pieces_seen_.back()), write(sums), write(*levels_)});
   }
   kernel(F, KernelKind::put_columns, {rows_, q, 0, q}, {read(sums), write(at(op.out[0]))});
@@ -145,7 +158,8 @@ void KernelRewrite::attention_of_pieces_gradient(const Operator& op) {
     const Index block = carried({.piece = own - step, .gradient = true, .begins = last, .ends = step == 0});
     if (step == 0) dkv = block;
     if (last) kernel(I, KernelKind::clear, {elements_[block]}, {write(block)});
-    kernel(I, KernelKind::attention_part_gradient, part_dims(step),
+    if (sees_piece(step))
+      kernel(I, KernelKind::attention_part_gradient, part_dims(step),
            {read(qkv), read(pieces_seen_[static_cast<std::size_t>(step)]), read(at(op.out[0])), read(*levels_),
             read(*gradients_[op.out[0]]), write(dq), write(block)});
   }

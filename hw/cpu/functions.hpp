@@ -56,7 +56,7 @@ void rotary(Turn turn, float* rows, bool back);
 // --- attention.cpp
 struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
-  bool causal = true;
+  Sight sight{Mask::causal};
   std::int64_t kv_heads = 0;  // divides `heads`; each is shared by equally many neighbouring query heads
 };
 // The context ranks that have the queries and the keys. `first`: there is no earlier result to merge with.

@@ -282,8 +282,8 @@ class Passes {
   }
 
   Heads heads() const {
-    const auto [batch, heads, positions, depth, causal, kv, r7, r8] = call_.kernel.dims;
-    return {batch, heads, positions, depth, causal != 0, kv_heads(call_.kernel)};
+    const auto [batch, heads, positions, depth, sees, kv, r7, r8] = call_.kernel.dims;
+    return {batch, heads, positions, depth, sight_of(sees), kv_heads(call_.kernel)};
   }
   float root() const { return float(1 / std::sqrt(double(call_.kernel.dims[3]))); }
   float scale() const { return float(double(kLog2e) / std::sqrt(double(call_.kernel.dims[3]))); }

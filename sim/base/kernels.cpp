@@ -268,21 +268,54 @@ Flops Kernel::flops() const {
   // Two batched products forward, s x s x d each; five backward, of which one repeats the scores.
   const double products = is.attention == AttentionPass::forward ? 4 : 10,
                blocks = dims[7] == kAllBlocks ? double(dims[6]) : 1;
+  FusedAttention seen = fused_attention(*this);
+  seen.causal = false;
   return Flops(products * double(dims[0]) * double(dims[1]) * double(dims[2]) * double(dims[2]) * double(dims[3]) *
-               blocks);
+               blocks * (seen.scores() / seen.all_scores()));
 }
 
 std::int64_t kv_heads(const Kernel& attention) { return attention.dims[5] > 0 ? attention.dims[5] : attention.dims[1]; }
 
+namespace {
+
+// Pairs of the first n queries with the keys of their own chunk up to themselves.
+std::int64_t pairs_in_chunks(std::int64_t n, std::int64_t chunk) {
+  const std::int64_t whole = n / chunk, rest = n % chunk;
+  return (whole * chunk * (chunk + 1) + rest * (rest + 1)) / 2;
+}
+
+// Keys that a query sees on average, rounded up, of the block that is `step` of s positions before its own. A chunk
+// leaves at most what a window of as many does.
+std::int64_t seen_of_earlier(const Sight& sight, std::int64_t s, std::int64_t step) {
+  std::int64_t pairs = 0;
+  for (std::int64_t i = 0; i < s; ++i) pairs += std::clamp<std::int64_t>(sight.keys - 1 - (step - 1) * s - i, 0, s);
+  return std::max<std::int64_t>(1, (pairs + s - 1) / s);
+}
+
+// The same of chunks of whole sequences, on the rank of the c in order that sees the most.
+std::int64_t seen_in_order(std::int64_t chunk, std::int64_t s, std::int64_t c) {
+  std::int64_t most = 1;
+  for (std::int64_t rank = 0; rank < c; ++rank)
+    most = std::max(most, pairs_in_chunks((rank + 1) * s, chunk) - pairs_in_chunks(rank * s, chunk));
+  return (most + s - 1) / s;
+}
+
+}  // namespace
+
 FusedAttention fused_attention(const Kernel& k) {
-  const auto [b, heads, s, d, mask, kv, c, step] = k.dims;
+  const auto [b, heads, s, d, sees, kv, c, step] = k.dims;
+  const Sight sight = sight_of(sees);
   // In order, the last rank sees all of the others' keys, and the step lasts as long as it does; balanced, each rank
   // sees half of them in every step.
-  const bool half =
-      static_cast<Mask>(mask) == Mask::causal_balanced || (static_cast<Mask>(mask) == Mask::causal && step == 0);
+  const bool half = sight.mask == Mask::causal_balanced || (sight.mask == Mask::causal && step == 0);
   const std::int64_t keys = step == kAllBlocks ? c * s : s;
   const bool backward = traits(k.kind).attention == AttentionPass::backward;
-  return {b, heads, s, keys, d, half, backward, 0, k.precision};
+  FusedAttention shape{b, heads, s, keys, d, half, backward, 0, k.precision};
+  if (sight.keys == 0) return shape;
+  shape.seen = sight.keys, shape.chunked = sight.chunked && half;
+  if (!half && step > 0) shape.seen = seen_of_earlier(sight, s, step);
+  if (!half && step == kAllBlocks && sight.chunked) shape.seen = seen_in_order(sight.keys, s, c);
+  return shape;
 }
 
 const char* name(CollectiveKind kind) {

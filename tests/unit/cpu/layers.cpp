@@ -135,22 +135,23 @@ TEST_CASE("attention and its gradient") {
   // keys and values.
   for (const auto& [b, heads, kv, s, d] : {Case{1, 1, 1, 1, 4}, Case{2, 3, 3, 7, 5}, Case{1, 2, 2, 9, 16},
                                            Case{2, 1, 1, 6, 35}, Case{2, 6, 2, 5, 3}, Case{1, 4, 1, 6, 17}})
-    for (const bool causal : {true, false}) {
+    for (const Sight sight : {Sight{Mask::causal}, Sight{Mask::none}, Sight{Mask::causal, 1}, Sight{Mask::causal, 3},
+                              Sight{Mask::causal, 100}, Sight{Mask::causal, 3, true}}) {
       CAPTURE(s);
       CAPTURE(d);
-      CAPTURE(causal);
+      CAPTURE(sight.dim());
       const std::int64_t elements = b * s * heads * d;
       Floats qkv = random(elements + 2 * b * s * kv * d, 1), out(elements, NAN), lse(b * heads * s, NAN);
-      run(KernelKind::attention, {b, heads, s, d, causal, kv}, {&qkv, &out, &lse});
+      run(KernelKind::attention, {b, heads, s, d, sight.dim(), kv}, {&qkv, &out, &lse});
       Doubles levels;
-      CHECK(distance(out, oracle::attention(b, heads, kv, s, d, causal, wide(qkv), &levels)) < kClose);
+      CHECK(distance(out, oracle::attention(b, heads, kv, s, d, sight, wide(qkv), &levels)) < kClose);
       CHECK(distance(lse, levels) < kClose);
 
       Floats dout = random(elements, 2), dqkv(qkv.size(), NAN);
-      run(KernelKind::attention_gradient, {b, heads, s, d, causal, kv}, {&qkv, &out, &lse, &dout, &dqkv});
+      run(KernelKind::attention_gradient, {b, heads, s, d, sight.dim(), kv}, {&qkv, &out, &lse, &dout, &dqkv});
       const Doubles direction = wide(dout);
       const auto loss = [&, bb = b, hh = heads, kk = kv, ss = s, dd = d](const Doubles& v) {
-        return inner(direction, oracle::attention(bb, hh, kk, ss, dd, causal, v));
+        return inner(direction, oracle::attention(bb, hh, kk, ss, dd, sight, v));
       };
       CHECK(distance(dqkv, slopes(loss, wide(qkv))) < kClose);
     }
@@ -173,7 +174,7 @@ TEST_CASE("attention has the same bytes on every instruction set") {
     MESSAGE("skipped: this machine has only one instruction set");
     return;
   }
-  const Heads shape{2, 2, 33, 37, true, 2};
+  const Heads shape{2, 2, 33, 37, {Mask::causal, 20}, 2};
   const std::int64_t elements = 2 * 2 * 33 * 37;
   const Floats qkv = random(3 * elements, 1), dout = random(elements, 2);
   std::vector<Floats> results[2];
