@@ -199,6 +199,20 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return scatter(kernels::RowBlocks{a, b, c, kernels::cut_of(d, e, 0)}, a * b * c * d, x[0], x[1]);
     case KernelKind::cut_rows:
       return gather(kernels::RowBlocks{a, b, c, kernels::cut_of(d, e, 0)}, a * b * c * d, x[0], x[1]);
+    case KernelKind::head_norm:
+      return head_norm({a, b, c, d}, x[0], x[1], x[2], x[3]);
+    case KernelKind::head_norm_gradient:
+      return head_norm_gradient({a, b, c, d}, x[0], x[1], x[2], x[3], x[4]);
+    case KernelKind::attention_sinks:
+      return attention_sinks({a, b, c, d}, x[0] + (e > 0 ? around.context * b : 0), x[1], x[2]);
+    case KernelKind::attention_sinks_gradient: {
+      const std::int64_t own = e > 0 ? around.context * b : 0;
+      return attention_sinks_gradient({a, b, c, d}, x[0], x[1], x[2], x[3] + own, x[4] + own);
+    }
+    case KernelKind::gate:
+      return gate(a, x[0], x[1], x[2]);
+    case KernelKind::gate_gradient:
+      return gate_gradient(a, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::expert_linear:
     case KernelKind::expert_linear_input_gradient:
     case KernelKind::expert_linear_weight_gradient:

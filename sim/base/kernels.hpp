@@ -181,9 +181,19 @@ enum class KernelKind : std::uint8_t {
   own_rows,      // (x[t T,n]; y[T,n]: those of this tensor rank)                            dims T n t
   // A step of one matrix, whose second moment is kept as sums of rows and of columns; rows = 1: a vector, all of whose
   // moment is kept. Clears the gradient. last: of the matrices of a segment
-  adalomo  // (; gradient[r,c], parameters[r,c], moment[r+c], or [c] of a vector)             dims r c last
+  adalomo,  // (; gradient[r,c], parameters[r,c], moment[r+c], or [c] of a vector)            dims r c last
+  // --- around attention. head_norm: RMS norm of every head of queries and keys, with a gain [d] for all queries and one
+  // for all keys (Henry et al., arXiv 2010.04245, section 3; Qwen3); values are copied. sinks: each head has one more
+  // score, whose key has no value (Xiao et al., arXiv 2309.17453, section 3; gpt-oss): lse and out become those with it.
+  // c > 0: heads are those of one of c context ranks, with whole sequences. gate: y = x sigmoid(u)
+  head_norm,                 // (qkv[T,(heads+2kv)d], gain[2,d]; y, stats[T,heads+kv])           dims T heads kv d
+  head_norm_gradient,        // (qkv, stats, gain; dgain +=, dy -> dqkv in place)                dims T heads kv d
+  attention_sinks,           // (sinks[c heads]; out[T,hd], lse[b,heads,s], both in place)       dims b heads s d c
+  attention_sinks_gradient,  // (out, lse, dout, sinks; dsinks +=)                               dims b heads s d c
+  gate,                      // (x, u; y)                                                        dims elements
+  gate_gradient              // (x, u, dy; dx, du)                                               dims elements
 };
-inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::adalomo) + 1;
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::gate_gradient) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
 
 // Queries see all keys, or those up to their own positions, in the order of the ranks or balanced among them. c = 0 of

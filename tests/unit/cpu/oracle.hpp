@@ -82,7 +82,7 @@ inline bool sees(const Sight& sight, std::int64_t i, std::int64_t j) {
 
 // Softmax of the scores that are seen. lse, when asked for, is [batch, heads, positions].
 inline Doubles attention(std::int64_t batch, std::int64_t heads, std::int64_t kv, std::int64_t s, std::int64_t d,
-                         const Sight& sight, const Doubles& qkv, Doubles* lse = nullptr) {
+                         const Sight& sight, const Doubles& qkv, Doubles* lse = nullptr, const Doubles* sinks = nullptr) {
   const std::int64_t width = heads * d, kv_width = kv * d;
   Doubles out(batch * s * width);
   if (lse) lse->assign(batch * heads * s, 0);
@@ -94,7 +94,7 @@ inline Doubles attention(std::int64_t batch, std::int64_t heads, std::int64_t kv
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t i = 0; i < s; ++i) {
         Doubles weight(s);
-        double sum = 0;
+        double sum = sinks ? std::exp((*sinks)[h]) : 0;
         for (std::int64_t j = 0; j < s; ++j) {
           if (!sees(sight, i, j)) continue;
           double score = 0;

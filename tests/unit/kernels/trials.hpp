@@ -136,7 +136,7 @@ inline std::vector<Trial> plain_trials() {
   for (const auto& [rows, n] : shapes) {
     const std::int64_t s = rows % 3 == 0 ? rows / 3 : rows;
     for (const K kind : {K::load_rows, K::layer_norm, K::gelu, K::add_residual, K::gelu_gradient, K::add, K::clear,
-                         K::copy, K::add_own_shard})
+                         K::copy, K::add_own_shard, K::gate, K::gate_gradient})
       add(trial(kind, {rows * (traits(kind).flat ? n : 1), n}, 0, kind == K::add_own_shard ? 2 : 0, ++seed));
     for (const K kind : {K::add_positions, K::positions_gradient}) add(trial(kind, {rows, n, s}, 0, 0, ++seed));
     for (const std::int64_t tensor : {0, 1, 2}) add(trial(K::own_rows, {rows, n, 3}, tensor, 0, ++seed));
@@ -148,6 +148,17 @@ inline std::vector<Trial> plain_trials() {
     }
     for (const K kind : {K::layer_norm_gradient, K::rms_norm, K::rms_norm_gradient, K::swiglu, K::swiglu_gradient})
       add(trial(kind, {rows, n}, 0, 0, ++seed));
+    // One gain for three heads of queries, one for two of keys; values behind them.
+    for (const K kind : {K::head_norm, K::head_norm_gradient})
+      if (n < 1000) add(trial(kind, {rows, 3, 2, n}, 0, 0, ++seed));
+    // Heads of one rank, and of the second of three.
+    for (const std::int64_t c : {0, 3})
+      for (const K kind : {K::attention_sinks, K::attention_sinks_gradient})
+        if (n < 1000) {
+          Trial sunk = trial(kind, {2, 3, rows, n, c}, 0, 0, ++seed);
+          sunk.context = c > 0 ? 1 : 0;
+          add(std::move(sunk));
+        }
     // Three heads and some columns behind them; depths that do and do not divide into vectors.
     for (const K kind : {K::rotary, K::rotary_gradient})
       for (const std::int64_t d : {2 * n, std::int64_t{16}})
