@@ -62,7 +62,6 @@ const Claim kClaims[] = {
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set model.family=llama --set "
      "model.ffn_kind=swiglu --set 'model.mixer={sparse: 8, index_heads: 2, index_dim: 8}'",
      2, "sparse"},
-    {"docs/models.md", "Never compared with a run", kOfTheWorld, 0, "of published runs: no table has one"},
     {"docs/models.md", "Muon is predicted, not performed", kOfTheWorld, 0, "the same"},
     {"docs/models.md", "never compared with a run", kOfTheWorld, 0, "of published runs: no table has one"},
     {"docs/models.md", "which its rule does not even out; never compared with a run", kOfTheWorld, 0, "likewise"},
