@@ -33,7 +33,7 @@ BlockParts::Index BlockParts::attention_half(BlockBuilder& b, Index x) const {
   b.module(RecomputeModule::core_attn);
   Index out = tokens(b, width);
   List sinks;
-  if (mixer.sinks) sinks.push_back(b.parameter(whole(TensorKind::sinks, local_.heads)));
+  if (mixer.sinks) sinks.push_back(b.parameter(column_parallel(TensorKind::sinks, 1, local_.heads * t_, 1, t_)));
   b.add(attention, "attention", seen, {out}, std::move(sinks));
   b.module({});
   if (mixer.gate) out = gated(b, mixer.mla ? enter(b, y) : entered, out);

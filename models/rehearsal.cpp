@@ -83,9 +83,11 @@ void KernelRewrite::segments() {
     }
     part_.segments.push_back(std::move(segment));
   }
+  // Gains of heads are those of all tensor ranks, which have different heads.
   for (const auto& op : block_.operators)
     for (const Index p : op.parameters)
-      if (of_own_rows(op)) tensor(p).summed_over_tensor = true;
+      if (of_own_rows(op) || (op.kind == Kind::head_norm && shape_.shard.tensor > 1))
+        tensor(p).summed_over_tensor = true;
 }
 // Operators between tp_reduce_out and tp_scatter_in have only some of the rows, each rank its own, if tokens are split
 // over the tensor group (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
@@ -192,6 +194,15 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::squared_error:
       return kernel(F, KernelKind::squared_error, {T, columns(op.in[0]), total_},
                     {read(at(op.in[0])), sum_of_losses()});
+    case Kind::head_norm:  // beside the values, of which only the product's are there
+      statistics_[number] = value(rows_ * (heads() + kv_heads()));
+      place_[op.out[0]] = value(rows_ * (query_columns() + kv_columns()));
+      return kernel(
+          F, KernelKind::head_norm, head_norm_dims(),
+          {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0])), write(*statistics_[number])});
+    case Kind::gate:
+      return kernel(F, KernelKind::gate, {T * columns(op.out[0])},
+                    {read(at(op.in[0])), read(at(op.in[1])), write(at(op.out[0]))});
     case Kind::rotate:  // in place
       if (llama()) kernel(F, KernelKind::rotary, rotary_dims(op), {write(at(op.in[0]))});
       return;
@@ -324,6 +335,17 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       grad(op.in[0]) = like(op.in[0]);
       return kernel(I, KernelKind::squared_error_gradient, {T, columns(op.in[0]), total_},
                     {read(at(op.in[0])), write(*grad(op.in[0]))});
+    case Kind::head_norm:
+      grad(op.in[0]) = *grad(op.out[0]);  // in place
+      return kernel(I, KernelKind::head_norm_gradient, head_norm_dims(),
+                    {read(at(op.in[0])), read(*statistics_[number]), weight(op.parameters[0]),
+                     gradient(op.parameters[0]), write(*grad(op.in[0]))});
+    case Kind::gate: {
+      const Index dy = *grad(op.out[0]);
+      grad(op.in[0]) = like(op.in[0]), grad(op.in[1]) = like(op.in[1]);
+      return kernel(I, KernelKind::gate_gradient, {T * columns(op.out[0])},
+                    {read(at(op.in[0])), read(at(op.in[1])), read(dy), write(*grad(op.in[0])), write(*grad(op.in[1]))});
+    }
     case Kind::rotate:
       if (llama()) kernel(I, KernelKind::rotary_gradient, rotary_dims(op), {write(*grad(op.in[0]))});
       return;
@@ -381,8 +403,8 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
     const auto& [mixer, ffn, skip] = layer;
     if (mixer.kind != MixerKind::attention && model.family != Family::mlp)
       refuse("recurrent mixers, or layers without one");
-    if (mixer.chunk + mixer.seen_at_most() > 0) refuse("windows, chunks or sparse attention");
-    if (mixer.gate || mixer.sinks || mixer.qk_norm) refuse("output gates, sinks or norms of queries and keys");
+    if (mixer.sparse > 0) refuse("sparse attention");
+    if (mixer.window + mixer.chunk > 0 && !shape.causal) refuse("windows or chunks without a causal mask");
     if (mixer.value_columns > 0) refuse("values whose heads are not as wide as those of keys");
     if (ffn.latent > 0 || ffn.nothing()) refuse("latent experts, or layers without a feed-forward part");
   }

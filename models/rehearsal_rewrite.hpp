@@ -63,10 +63,16 @@ class KernelRewrite {
   std::int64_t own_positions() const { return shape_.shard.sequence / shape_.shard.sequence_parts(); }
   std::int64_t query_columns() const { return heads() * mixer().head_dim; }
   std::int64_t kv_columns() const { return 2 * kv_heads() * mixer().head_dim; }
+  Sight sight(Mask mask) const;
+  bool sees_piece(std::int64_t step) const;
   std::vector<std::int64_t> attention_dims(std::int64_t fewer_heads, std::int64_t positions) const;
   std::vector<std::int64_t> part_dims(std::int64_t step) const;
   std::vector<std::int64_t> positions_dims(const Operator& op) const;
   std::vector<std::int64_t> rotary_dims(const Operator& op) const;
+  std::vector<std::int64_t> head_norm_dims() const { return {rows_, heads(), kv_heads(), mixer().head_dim}; }
+  std::vector<std::int64_t> sinks_dims(std::int64_t fewer_heads) const;
+  void sinks(const Operator& op, Index out, std::int64_t fewer_heads);
+  void sinks_gradient(const Operator& op, Index out, Index dout, std::int64_t fewer_heads);
   void attention(const Operator& op);
   void attention_gradient(const Operator& op);
   Index keys_and_values(Steps& steps, const Operator& op);

@@ -91,6 +91,9 @@ std::vector<Kernel> kernel_grid(bool quick) {
   grid.add({cross_entropy}, kRows, [](auto& r) { return Dims{r[0], r[1], r[1], 1 + r[1] / 256, r[0]}; });
   grid.add({cross_entropy_gradient}, kRows, [](auto& r) { return Dims{r[0], r[1], r[1], r[0]}; });
   grid.add({gelu, gelu_gradient, add, clear, copy, add_own_shard}, kElements, [](auto e) { return Dims{e}; });
+  grid.add({gate, gate_gradient}, kElements, [](auto e) { return Dims{e}; });
+  grid.add({head_norm, head_norm_gradient}, kRows, [](auto& r) { return Dims{r[0], r[1] / kTurned, 0, kTurned}; });
+  grid.add({attention_sinks, attention_sinks_gradient}, kHeads, [](auto& h) { return Dims{h[0], h[1], h[2], h[3]}; });
   grid.add({sgd, adamw, adamw_keep, adamw_rollback}, kElements, [](auto e) {
     return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
   });

@@ -37,10 +37,14 @@ struct Place {
         block(shape.kv_heads * shape.depth) {}
 };
 
-// Number of keys that query i sees: the first ones.
-std::int64_t seen_by(const Heads& shape, const Part& part, std::int64_t i) {
-  if (!shape.causal) return shape.positions;
-  return part.from.up_to(part.own.position(i, shape.positions), shape.positions);
+// The keys that query i sees.
+struct Keys {
+  std::int64_t first, end;
+};
+Keys seen_by(const Heads& shape, const Part& part, std::int64_t i) {
+  const std::int64_t s = shape.positions, position = part.own.position(i, s);
+  const std::int64_t end = shape.sight.mask == Mask::none ? s : part.from.up_to(position, s);
+  return {shape.sight.keys == 0 ? 0 : part.from.up_to(shape.sight.first(position) - 1, s), end};
 }
 
 float scale(const Heads& shape) { return float(1 / std::sqrt(double(shape.depth))); }
@@ -59,19 +63,19 @@ REHEARSAL_BODY void head_forward(const Heads& shape, const Part& part, const Pla
   for (std::int64_t i = 0; i < shape.positions; ++i) {
     const float* query = in.qkv + at.queries + i * at.qkv_row;
     const float* key = in.block + at.keys;
-    const std::int64_t seen = seen_by(shape, part, i);
+    const auto [unseen, seen] = seen_by(shape, part, i);
     float* result = out + at.out + i * at.row;
     float& level = lse[at.lse + i];
     if (part.first) level = kNothing, std::fill_n(result, d, 0.f);
-    if (seen == 0) continue;
+    if (unseen >= seen) continue;
     float largest = kNothing;
-    for (std::int64_t j = 0; j < seen; ++j) {
+    for (std::int64_t j = unseen; j < seen; ++j) {
       scores[j] = factor * dot<V>(query, key + j * at.kv_row, d);
       largest = std::max(largest, scores[j]);
     }
     double sum = 0;
-    for (std::int64_t j = 0; j < seen; ++j) scores[j] = exponential(scores[j] - largest);
-    for (std::int64_t j = 0; j < seen; ++j) sum += double(scores[j]);
+    for (std::int64_t j = unseen; j < seen; ++j) scores[j] = exponential(scores[j] - largest);
+    for (std::int64_t j = unseen; j < seen; ++j) sum += double(scores[j]);
     const double now = double(largest) + std::log(sum);
     const float* value = key + at.block;
     float share = float(1 / sum);
@@ -85,7 +89,7 @@ REHEARSAL_BODY void head_forward(const Heads& shape, const Part& part, const Pla
       for (std::int64_t c = 0; c < d; ++c) result[c] *= keep;
       level = float(both);
     }
-    for (std::int64_t j = 0; j < seen; ++j) add_scaled<V>(share * scores[j], value + j * at.kv_row, result, d);
+    for (std::int64_t j = unseen; j < seen; ++j) add_scaled<V>(share * scores[j], value + j * at.kv_row, result, d);
   }
 }
 
@@ -99,11 +103,11 @@ REHEARSAL_BODY void head_gradient(const Heads& shape, const Part& part, const Pl
     const float *query = in.qkv + at.queries + i * at.qkv_row, *dresult = dout + at.out + i * at.row;
     float* dquery = dq + i * dq_row;
     const float level = dot<V>(dresult, out + at.out + i * at.row, d);
-    const std::int64_t seen = seen_by(shape, part, i);
-    for (std::int64_t j = 0; j < seen; ++j)
+    const auto [unseen, seen] = seen_by(shape, part, i);
+    for (std::int64_t j = unseen; j < seen; ++j)
       weights[j] = factor * dot<V>(query, in.block + at.keys + j * at.kv_row, d) - lse[at.lse + i];
-    for (std::int64_t j = 0; j < seen; ++j) weights[j] = exponential(weights[j]);
-    for (std::int64_t j = 0; j < seen; ++j) {
+    for (std::int64_t j = unseen; j < seen; ++j) weights[j] = exponential(weights[j]);
+    for (std::int64_t j = unseen; j < seen; ++j) {
       const std::int64_t key = at.keys + j * at.kv_row, value = key + at.block;
       add_scaled<V>(weights[j], dresult, dkv + value, d);
       const float ds = factor * weights[j] * (dot<V>(dresult, in.block + value, d) - level);

@@ -7,6 +7,7 @@
 #include "cpu/kernels.hpp"
 #include "cpu/vectors.hpp"
 #include "kernels/cut.hpp"
+#include "kernels/heads.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/routing.hpp"
 
@@ -56,7 +57,7 @@ void rotary(Turn turn, float* rows, bool back);
 // --- attention.cpp
 struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
-  bool causal = true;
+  Sight sight{Mask::causal};
   std::int64_t kv_heads = 0;  // divides `heads`; each is shared by equally many neighbouring query heads
 };
 // The context ranks that have the queries and the keys. `first`: there is no earlier result to merge with.
@@ -74,6 +75,19 @@ void attention_part(Heads shape, Part part, const float* qkv, const float* block
 void attention_part_gradient(Heads shape, Part part, const float* qkv, const float* block, const float* out,
                              const float* lse, const float* dout, float* dq, float* dblock,
                              InstructionSet set = widest());
+
+// --- heads.cpp
+using kernels::HeadRows;
+using kernels::SinkRows;
+void head_norm(const HeadRows& shape, const float* x, const float* gain, float* y, float* stats);
+void head_norm_gradient(const HeadRows& shape, const float* x, const float* stats, const float* gain, float* dgain,
+                        float* dy);
+// `sinks`: of the heads of `shape`.
+void attention_sinks(const SinkRows& shape, const float* sinks, float* out, float* lse);
+void attention_sinks_gradient(const SinkRows& shape, const float* out, const float* lse, const float* dout,
+                              const float* sinks, float* dsinks);
+void gate(std::int64_t elements, const float* x, const float* u, float* y);
+void gate_gradient(std::int64_t elements, const float* x, const float* u, const float* dy, float* dx, float* du);
 
 // --- experts.cpp. Slots are integers stored in place of floats (routing.hpp).
 using kernels::Gating;

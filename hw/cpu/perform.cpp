@@ -34,8 +34,8 @@ void scatter(const Where& where, std::int64_t elements, const float* from, float
 
 // Attention to the block of one rank, or to those of all ranks with the own block first.
 void each_block(const Kernel& kernel, std::span<float* const> x, const KernelContext& around) {
-  const auto [b, heads, s, d, mask, kv, c, step] = kernel.dims;
-  const Heads shape{b, heads, s, d, static_cast<Mask>(mask) != Mask::none, kv_heads(kernel)};
+  const auto [b, heads, s, d, sees, kv, c, step] = kernel.dims;
+  const Heads shape{b, heads, s, d, sight_of(sees), kv_heads(kernel)};
   kernels::each_step(kernel, around.context, [&](const kernels::RingStep& at) {
     const Part part{at.own, at.from, at.first};
     if (kernel.kind == KernelKind::attention_part)
@@ -111,7 +111,7 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::gelu:
       return gelu(a, x[0], x[1]);
     case KernelKind::attention:
-      return attention({a, b, c, d, e != 0, kv_heads(kernel)}, x[0], x[1], x[2]);
+      return attention({a, b, c, d, sight_of(e), kv_heads(kernel)}, x[0], x[1], x[2]);
     case KernelKind::add_residual:
       return add_residual(shape, x[0], x[1], x[2]);
     case KernelKind::cross_entropy_local:
@@ -132,7 +132,7 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::gelu_gradient:
       return gelu_gradient(a, x[0], x[1]);
     case KernelKind::attention_gradient:
-      return attention_gradient({a, b, c, d, e != 0, kv_heads(kernel)}, x[0], x[1], x[2], x[3], x[4]);
+      return attention_gradient({a, b, c, d, sight_of(e), kv_heads(kernel)}, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::add:
       return add(a, x[0], x[1]);
     case KernelKind::embed_gradient:
@@ -199,6 +199,20 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return scatter(kernels::RowBlocks{a, b, c, kernels::cut_of(d, e, 0)}, a * b * c * d, x[0], x[1]);
     case KernelKind::cut_rows:
       return gather(kernels::RowBlocks{a, b, c, kernels::cut_of(d, e, 0)}, a * b * c * d, x[0], x[1]);
+    case KernelKind::head_norm:
+      return head_norm({a, b, c, d}, x[0], x[1], x[2], x[3]);
+    case KernelKind::head_norm_gradient:
+      return head_norm_gradient({a, b, c, d}, x[0], x[1], x[2], x[3], x[4]);
+    case KernelKind::attention_sinks:
+      return attention_sinks({a, b, c, d}, x[0] + (e > 0 ? around.context * b : 0), x[1], x[2]);
+    case KernelKind::attention_sinks_gradient: {
+      const std::int64_t own = e > 0 ? around.context * b : 0;
+      return attention_sinks_gradient({a, b, c, d}, x[0], x[1], x[2], x[3] + own, x[4] + own);
+    }
+    case KernelKind::gate:
+      return gate(a, x[0], x[1], x[2]);
+    case KernelKind::gate_gradient:
+      return gate_gradient(a, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::expert_linear:
     case KernelKind::expert_linear_input_gradient:
     case KernelKind::expert_linear_weight_gradient:

@@ -44,6 +44,7 @@ Distribution distribution(const graph::Tensor& tensor) {
     case norm2_gain:
     case norm_gain:
     case latent_gain:
+    case head_gain:
       return {1, 0};
     case norm1_bias:
     case norm2_bias:
@@ -56,6 +57,7 @@ Distribution distribution(const graph::Tensor& tensor) {
       return {0, 0};
     case token_table:
     case position_table:
+    case sinks:
       return {0, kTable};
     case qkv_weight:
     case out_weight:
@@ -78,8 +80,6 @@ Distribution distribution(const graph::Tensor& tensor) {
     case latent_up_weight:
     case joining_weight:
     case output_gate_weight:
-    case sinks:
-    case head_gain:
     case index_weight:
     case mixer_in_weight:
     case convolution:

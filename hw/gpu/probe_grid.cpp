@@ -155,6 +155,20 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
       },
       6);
   grid.add(
+      {gate, gate_gradient}, {bf16, fp32}, kElements, [](auto e) { return Dims{e}; }, 6);
+  grid.add(
+      {head_norm, head_norm_gradient}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], r[1] / kTurned, r[1] / kTurned, kTurned};
+      },
+      6);
+  grid.add(
+      {attention_sinks, attention_sinks_gradient}, {bf16, fp32}, kHeads,
+      [](auto& h) {
+        return Dims{h[0], h[1], h[2], h[3]};
+      },
+      6);
+  grid.add(
       {squared_error, squared_error_gradient}, {bf16, fp32}, kRows,
       [](auto& r) {
         return Dims{r[0], r[1], r[0]};

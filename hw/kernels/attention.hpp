@@ -16,6 +16,7 @@
 #include <numbers>
 #include <type_traits>
 
+#include "base/kernels.hpp"
 #include "kernels/cut.hpp"
 #include "kernels/tiles.hpp"
 
@@ -23,7 +24,7 @@ namespace rehearsal::kernels {
 
 struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
-  bool causal = true;
+  Sight sight{Mask::causal};
   std::int64_t kv_heads = 0;  // divides `heads`
   bool apart = false;         // keys and values are a separate block
   Cut own{}, from{};          // of the rank that has the queries, and of the rank that has the keys
@@ -47,14 +48,22 @@ struct Heads {
   // The key head that a query head reads; heads are numbered consecutively across sequences.
   REHEARSAL_BOTH std::int64_t kv_of(std::int64_t sequence_head) const { return sequence_head / shared_by(); }
   REHEARSAL_BOTH std::int64_t lse(std::int64_t sequence_head) const { return sequence_head * positions; }
-  // Number of keys that query i attends to: the first ones. A query beyond the last position, in the last tile, counts
-  // as the last one.
+  // Query i attends to the keys from unseen(i) to seen(i); both ascend with i. A query beyond the last position, in the
+  // last tile, counts as the last one.
   REHEARSAL_DEVICE std::int64_t seen(std::int64_t i) const {
-    if (!causal) return positions;
-    return from.up_to(own.position(i < positions ? i : positions - 1, positions), positions);
+    if (sight.mask == Mask::none) return positions;
+    return from.up_to(position(i), positions);
+  }
+  REHEARSAL_DEVICE std::int64_t unseen(std::int64_t i) const {
+    return sight.keys == 0 ? 0 : from.up_to(sight.first(position(i)) - 1, positions);
   }
   // The same, but 0 for a query beyond the last position.
   REHEARSAL_DEVICE std::int64_t within(std::int64_t i) const { return i < positions ? seen(i) : 0; }
+
+ private:
+  REHEARSAL_DEVICE std::int64_t position(std::int64_t i) const {
+    return own.position(i < positions ? i : positions - 1, positions);
+  }
 };
 
 inline constexpr float kLog2e = std::numbers::log2e_v<float>, kLn2 = std::numbers::ln2_v<float>;
@@ -92,7 +101,7 @@ struct Attention {
       REHEARSAL_UNROLL
       for (int r = 0; r < kR; ++r) largest(thread)[r] = -std::numeric_limits<float>::infinity(), sum(thread)[r] = 0;
     });
-    for (std::int64_t key = 0; key < end; key += kTile) {
+    for (std::int64_t key = shape.unseen(first) / kTile * kTile; key < end; key += kTile) {
       team.each(
           [&](int thread) { fill(thread, team.shared.other, rows(block + shape.keys(kv), shape.kv_row(), key)); });
       team.own([&](int thread) {
@@ -101,11 +110,11 @@ struct Attention {
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
           float top = -std::numeric_limits<float>::infinity();
-          const std::int64_t seen = shape.seen(first + thread / kSide + r * kSide);
+          const std::int64_t i = first + thread / kSide + r * kSide, seen = shape.seen(i), unseen = shape.unseen(i);
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
-            s.v[r][c] =
-                key + thread % kSide + c * kSide < seen ? s.v[r][c] * scale : -std::numeric_limits<float>::infinity();
+            const std::int64_t j = key + thread % kSide + c * kSide;
+            s.v[r][c] = unseen <= j && j < seen ? s.v[r][c] * scale : -std::numeric_limits<float>::infinity();
             top = Largest{}(top, s.v[r][c]);
           }
           most(thread)[r] = top;
@@ -117,7 +126,7 @@ struct Attention {
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
           const float most_yet = Largest{}(largest(thread)[r], most(thread)[r]);
-          // A query may attend to none of another rank's keys.
+          // A query may attend to none of another rank's keys, or of the first tiles of its window.
           const float top = most_yet == -std::numeric_limits<float>::infinity() ? 0 : most_yet;
           const float shrink = exp2f(largest(thread)[r] - top);
           largest(thread)[r] = most_yet;

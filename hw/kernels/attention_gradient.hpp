@@ -111,22 +111,26 @@ struct AttentionKeys {
     const std::int64_t tiles = (at.shape.positions + kTile - 1) / kTile;
     for (std::int64_t step = 0; step < at.shape.shared_by() * tiles; ++step) {
       const std::int64_t head = kv_head * at.shape.shared_by() + step / tiles, query = step % tiles * kTile;
-      if (at.shape.seen(query + kTile - 1) <= first) continue;  // none of these queries sees any of the keys
+      // None of these queries sees any of the keys.
+      if (at.shape.seen(query + kTile - 1) <= first || first + kTile <= at.shape.unseen(query)) continue;
       at.fill_queries(team, head, query);
       team.each([&](int thread) {
         Sums<kR, kR> p;
         auto& ds = slopes(thread);
         rows_times_rows(thread, team.shared.keys, team.shared.queries, p);
         rows_times_rows(thread, team.shared.values, team.shared.dout, ds);
-        std::int64_t within[kR];
+        std::int64_t within[kR], unseen[kR];
         REHEARSAL_UNROLL
-        for (int c = 0; c < kR; ++c) within[c] = at.shape.within(query + thread % kSide + c * kSide);
+        for (int c = 0; c < kR; ++c) {
+          const std::int64_t i = query + thread % kSide + c * kSide;
+          within[c] = at.shape.within(i), unseen[c] = at.shape.unseen(i);
+        }
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
             const int j = thread / kSide + r * kSide, i = thread % kSide + c * kSide;
-            const bool seen = first + j < within[c];
+            const bool seen = unseen[c] <= first + j && first + j < within[c];
             const float weight = seen ? exp2f(p.v[r][c] * at.scale - team.shared.lse[i]) : 0;
             ds.v[r][c] = weight * (ds.v[r][c] - team.shared.level[i]) * at.factor;
             team.shared.weights.row(j)[i] = weight;
@@ -168,7 +172,7 @@ struct AttentionQueries {
     Local<Team, Sums<kR, Operands::kColumns>> dqueries(team);
     team.own([&](int thread) { dqueries(thread).clear(); });
     at.fill_queries(team, head, first);
-    for (std::int64_t key = 0; key < end; key += kTile) {
+    for (std::int64_t key = at.shape.unseen(first) / kTile * kTile; key < end; key += kTile) {
       team.each([&](int thread) {
         fill(thread, team.shared.keys, at.rows(at.shape.keys(kv_head), key));
         fill(thread, team.shared.values, at.rows(at.shape.values(kv_head), key));
@@ -179,11 +183,12 @@ struct AttentionQueries {
         rows_times_rows(thread, team.shared.dout, team.shared.values, ds);
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
-          const std::int64_t within = at.shape.within(first + thread / kSide + r * kSide);
+          const std::int64_t query = first + thread / kSide + r * kSide, within = at.shape.within(query),
+                             unseen = at.shape.unseen(query);
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
             const int i = thread / kSide + r * kSide, j = thread % kSide + c * kSide;
-            const bool seen = key + j < within;
+            const bool seen = unseen <= key + j && key + j < within;
             const float weight = seen ? exp2f(p.v[r][c] * at.scale - team.shared.lse[i]) : 0;
             team.shared.weights.row(i)[j] = weight * (ds.v[r][c] - team.shared.level[i]) * at.factor;
           }

@@ -157,6 +157,42 @@ struct SwiGluGradient {
   }
 };
 
+// y = x s(u) with the logistic function s (output gates: Qiu et al., arXiv 2505.06708, section 2.2).
+template <class T>
+struct Gate {
+  static constexpr int kAtOnce = kWide<T>;
+  const T *x, *u;
+  T* y;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    Floats<N> v = load<N>(x + i);
+    const Floats<N> by = load<N>(u + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) v[e] *= sigmoid(by[e]);
+    store<N>(y + i, v);
+  }
+};
+
+// dx = dy s, du = dy x s (1 - s)
+template <class T>
+struct GateGradient {
+  static constexpr int kAtOnce = kWide<T>;
+  const T *x, *u, *dy;
+  T *dx, *du;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> v = load<N>(x + i), by = load<N>(u + i), d = load<N>(dy + i);
+    Floats<N> a, b;
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) {
+      const float s = sigmoid(by[e]);
+      a[e] = d[e] * s, b[e] = d[e] * v[e] * (s * (1 - s));
+    }
+    store<N>(dx + i, a);
+    store<N>(du + i, b);
+  }
+};
+
 // With Bias::query_value the middle third of the columns has no bias; the entries of the bias are contiguous.
 template <class T>
 struct AddBias {

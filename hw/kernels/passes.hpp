@@ -14,6 +14,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/experts.hpp"
+#include "kernels/heads.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
@@ -164,6 +165,24 @@ class Passes {
         return scatter<T, T>(RowBlocks{a, b, c, cut_of(d, e, 0)}, a * b * c * d);
       case KernelKind::cut_rows:
         return gather<T, T>(RowBlocks{a, b, c, cut_of(d, e, 0)}, a * b * c * d);
+      case KernelKind::head_norm:
+        return rows(HeadNorm<T>{{a, b, c, d}, x<T>(0), x<T>(1), x<T>(2), x<float>(3), wide<T>(d, {0, 1, 2})},
+                    a * (b + c));
+      case KernelKind::head_norm_gradient:
+        columns(HeadColumns<T>{{a, b, c, d}, x<T>(0), x<float>(1), x<T>(4), x<float>(3), 2 * d});
+        return rows(HeadNormGradient<T>{{a, b, c, d}, x<T>(0), x<float>(1), x<T>(2), x<T>(4), wide<T>(d, {0, 2, 4})},
+                    a * (b + c));
+      case KernelKind::attention_sinks:
+        return rows(AttentionSinks<T>{{a, b, c, d}, x<T>(0) + own_heads(), x<T>(1), x<float>(2), wide<T>(d, {1})},
+                    a * b * c);
+      case KernelKind::attention_sinks_gradient:
+        return pass(AttentionSinksGradient<T>{{a, b, c, d}, x<T>(0), x<float>(1), x<T>(2), x<T>(3) + own_heads(),
+                                              x<float>(4) + own_heads()},
+                    b);
+      case KernelKind::gate:
+        return all(Gate<T>{x<T>(0), x<T>(1), x<T>(2)}, a, wide<T>(0, {0, 1, 2}));
+      case KernelKind::gate_gradient:
+        return all(GateGradient<T>{x<T>(0), x<T>(1), x<T>(2), x<T>(3), x<T>(4)}, a, wide<T>(0, {0, 1, 2, 3, 4}));
       case KernelKind::expert_linear:
       case KernelKind::expert_linear_input_gradient:
       case KernelKind::expert_linear_weight_gradient:
@@ -282,8 +301,8 @@ class Passes {
   }
 
   Heads heads() const {
-    const auto [batch, heads, positions, depth, causal, kv, r7, r8] = call_.kernel.dims;
-    return {batch, heads, positions, depth, causal != 0, kv_heads(call_.kernel)};
+    const auto [batch, heads, positions, depth, sees, kv, r7, r8] = call_.kernel.dims;
+    return {batch, heads, positions, depth, sight_of(sees), kv_heads(call_.kernel)};
   }
   float root() const { return float(1 / std::sqrt(double(call_.kernel.dims[3]))); }
   float scale() const { return float(double(kLog2e) / std::sqrt(double(call_.kernel.dims[3]))); }
@@ -328,6 +347,8 @@ class Passes {
     });
   }
 
+  // The first of the sinks of this context rank.
+  std::int64_t own_heads() const { return call_.kernel.dims[4] > 0 ? call_.context * call_.kernel.dims[1] : 0; }
   // The heads of the queries, with the keys of one block.
   static Heads with(Heads shape, const RingStep& step) {
     shape.apart = true, shape.own = step.own, shape.from = step.from;

@@ -29,6 +29,11 @@ std::int64_t qkv(const Kernel& k, std::int64_t) { return of<a, c, d>(k, 0) * (k.
 std::int64_t block(const Kernel& k, std::int64_t) {
   return times<2, a, c, d>(k, 0) * kv_heads(k) * (k.dims[h] == kAllBlocks ? k.dims[g] : 1);
 }
+std::int64_t all_heads(const Kernel& k, std::int64_t) {
+  return k.dims[a] * (k.dims[b] + 2 * k.dims[c]) * k.dims[d];
+}
+std::int64_t normed_heads(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[b] + k.dims[c]); }
+std::int64_t sinks(const Kernel& k, std::int64_t) { return std::max<std::int64_t>(k.dims[e], 1) * k.dims[b]; }
 std::int64_t columns_in_runs(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[c] + 2 * k.dims[d]); }
 
 // Optimizers, and shards.
@@ -167,6 +172,19 @@ constexpr KernelInfo kKernels[] = {
         {floats(update(of<a, b>, times<5, a, b>)), update(of<a, b>, times<3, a, b>),
          floats(update(adalomo_moment, nothing))},
         {.optimizer = true, .positive = true}),
+    row(head_norm, "head_norm",
+        {read(all_heads), read(times<2, d>), made(all_heads), floats(made(normed_heads))}),
+    row(head_norm_gradient, "head_norm_gradient",
+        {read(all_heads), floats(read(normed_heads)), read(times<2, d>), floats(update(times<2, d>)),
+         update(all_heads)}),
+    row(attention_sinks, "attention_sinks",
+        {read(sinks, of<b>), update(of<a, b, c, d>), floats(update(of<a, b, c>))}),
+    row(attention_sinks_gradient, "attention_sinks_gradient",
+        {read(of<a, b, c, d>), floats(read(of<a, b, c>)), read(of<a, b, c, d>), read(sinks, of<b>),
+         floats(update(sinks, times<2, b>))}),
+    row(gate, "gate", {read(of<a>), read(of<a>), made(of<a>)}, {.flat = true}),
+    row(gate_gradient, "gate_gradient", {read(of<a>), read(of<a>), read(of<a>), made(of<a>), made(of<a>)},
+        {.flat = true}),
 };
 
 constexpr bool complete() {
@@ -268,21 +286,55 @@ Flops Kernel::flops() const {
   // Two batched products forward, s x s x d each; five backward, of which one repeats the scores.
   const double products = is.attention == AttentionPass::forward ? 4 : 10,
                blocks = dims[7] == kAllBlocks ? double(dims[6]) : 1;
+  FusedAttention seen = fused_attention(*this);
+  seen.causal = false;
+  const double share = seen.seen > 0 ? seen.scores() / seen.all_scores() : 1;
   return Flops(products * double(dims[0]) * double(dims[1]) * double(dims[2]) * double(dims[2]) * double(dims[3]) *
-               blocks);
+               blocks * share);
 }
 
 std::int64_t kv_heads(const Kernel& attention) { return attention.dims[5] > 0 ? attention.dims[5] : attention.dims[1]; }
 
+namespace {
+
+// Pairs of the first n queries with the keys of their own chunk up to themselves.
+std::int64_t pairs_in_chunks(std::int64_t n, std::int64_t chunk) {
+  const std::int64_t whole = n / chunk, rest = n % chunk;
+  return (whole * chunk * (chunk + 1) + rest * (rest + 1)) / 2;
+}
+
+// Keys that a query sees on average, rounded up, of the block that is `step` of s positions before its own. A chunk
+// leaves at most what a window of as many does.
+std::int64_t seen_of_earlier(const Sight& sight, std::int64_t s, std::int64_t step) {
+  std::int64_t pairs = 0;
+  for (std::int64_t i = 0; i < s; ++i) pairs += std::clamp<std::int64_t>(sight.keys - 1 - (step - 1) * s - i, 0, s);
+  return std::max<std::int64_t>(1, (pairs + s - 1) / s);
+}
+
+// The same of chunks of whole sequences, on the rank of the c in order that sees the most.
+std::int64_t seen_in_order(std::int64_t chunk, std::int64_t s, std::int64_t c) {
+  std::int64_t most = 1;
+  for (std::int64_t rank = 0; rank < c; ++rank)
+    most = std::max(most, pairs_in_chunks((rank + 1) * s, chunk) - pairs_in_chunks(rank * s, chunk));
+  return (most + s - 1) / s;
+}
+
+}  // namespace
+
 FusedAttention fused_attention(const Kernel& k) {
-  const auto [b, heads, s, d, mask, kv, c, step] = k.dims;
+  const auto [b, heads, s, d, sees, kv, c, step] = k.dims;
+  const Sight sight = sight_of(sees);
   // In order, the last rank sees all of the others' keys, and the step lasts as long as it does; balanced, each rank
   // sees half of them in every step.
-  const bool half =
-      static_cast<Mask>(mask) == Mask::causal_balanced || (static_cast<Mask>(mask) == Mask::causal && step == 0);
+  const bool half = sight.mask == Mask::causal_balanced || (sight.mask == Mask::causal && step == 0);
   const std::int64_t keys = step == kAllBlocks ? c * s : s;
   const bool backward = traits(k.kind).attention == AttentionPass::backward;
-  return {b, heads, s, keys, d, half, backward, 0, k.precision};
+  FusedAttention shape{b, heads, s, keys, d, half, backward, 0, k.precision};
+  if (sight.keys == 0) return shape;
+  shape.seen = sight.keys, shape.chunked = sight.chunked && half;
+  if (!half && step > 0) shape.seen = seen_of_earlier(sight, s, step);
+  if (!half && step == kAllBlocks && sight.chunked) shape.seen = seen_in_order(sight.keys, s, c);
+  return shape;
 }
 
 const char* name(CollectiveKind kind) {

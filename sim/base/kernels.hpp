@@ -122,7 +122,7 @@ enum class KernelKind : std::uint8_t {
   linear,               // (x[T,k], weight[n,k]; y[T,n])  y = x weight^T                      dims T n k
   add_bias,             // (bias; y[T,n] in place)                                            dims T n Bias
   gelu,                 // (u; g)  tanh form                                                  dims elements
-  attention,            // (qkv[T,(heads+2kv)d]; out[T,hd], lse[b,heads,s])             dims b heads s d causal kv
+  attention,            // (qkv[T,(heads+2kv)d]; out[T,hd], lse[b,heads,s])             dims b heads s d Sight kv
   add_residual,         // (x, bias[n]; r[T,n] in place)  r += x + bias                       dims T n
   cross_entropy_local,  // (logits[T,r]; parts)  max, sum and target logit of the own slice   dims T r vocabulary ranks
   cross_entropy,  // (parts[ranks,T,3]; lse[T], loss)                                   dims T r vocabulary ranks total
@@ -134,7 +134,7 @@ enum class KernelKind : std::uint8_t {
   bias_gradient,           // (dy[T,n]; dbias += column sums)                                 dims T n Bias
   layer_norm_gradient,     // (x, stats, gain; dgain +=, dbias +=, dy -> dx in place)         dims T n
   gelu_gradient,           // (u; dg -> du in place)                                          dims elements
-  attention_gradient,      // (qkv, out, lse, dout; dqkv)                               dims b heads s d causal kv
+  attention_gradient,      // (qkv, out, lse, dout; dqkv)                               dims b heads s d Sight kv
   add,                     // (a; b += a)                                                     dims elements
   // --- weight gradient
   linear_weight_gradient,  // (dy[T,n], x[T,k]; dweight[n,k] += dy^T x)                       dims T n k
@@ -170,8 +170,8 @@ enum class KernelKind : std::uint8_t {
   // --- sequences cut over c context ranks, s rows of each here (kernels/cut.hpp says which). block: the keys and
   // values of the rank that is `step` before this one; with step = kAllBlocks those of all ranks, block[c,T,2kvd]. Sums
   // are fp32; step 0 (and kAllBlocks) begins them
-  attention_part,           // (qkv, block[T,2kvd]; sums[T,hd], lse)                     dims b heads s d Mask kv c step
-  attention_part_gradient,  // (qkv, block, out, lse, dout; dq[T,hd] +=, dblock +=)      dims b heads s d Mask kv c step
+  attention_part,           // (qkv, block[T,2kvd]; sums[T,hd], lse)                     dims b heads s d Sight kv c step
+  attention_part_gradient,  // (qkv, block, out, lse, dout; dq[T,hd] +=, dblock +=)      dims b heads s d Sight kv c step
   take_columns,             // (x[T,columns]; y[T,n])                                         dims T columns first n
   put_columns,              // (sums[T,n]; x[T,columns] in place)                             dims T columns first n
   // Heads in place of rows, around an all-to-all (Jacobs et al., arXiv 2309.14509): each of the runs of columns [n|m|m]
@@ -183,14 +183,40 @@ enum class KernelKind : std::uint8_t {
   own_rows,      // (x[t T,n]; y[T,n]: those of this tensor rank)                            dims T n t
   // A step of one matrix, whose second moment is kept as sums of rows and of columns; rows = 1: a vector, all of whose
   // moment is kept. Clears the gradient. last: of the matrices of a segment
-  adalomo  // (; gradient[r,c], parameters[r,c], moment[r+c], or [c] of a vector)             dims r c last
+  adalomo,  // (; gradient[r,c], parameters[r,c], moment[r+c], or [c] of a vector)            dims r c last
+  // --- around attention. head_norm: RMS norm of every head of queries and keys, with a gain [d] for all queries and one
+  // for all keys (Henry et al., arXiv 2010.04245, section 3; Qwen3); values are copied. sinks: each head has one more
+  // score, whose key has no value (Xiao et al., arXiv 2309.17453, section 3; gpt-oss): lse and out become those with it.
+  // c > 0: heads are those of one of c context ranks, with whole sequences. gate: y = x sigmoid(u)
+  head_norm,                 // (qkv[T,(heads+2kv)d], gain[2,d]; y, stats[T,heads+kv])           dims T heads kv d
+  head_norm_gradient,        // (qkv, stats, gain; dgain +=, dy -> dqkv in place)                dims T heads kv d
+  attention_sinks,           // (sinks[c heads]; out[T,hd], lse[b,heads,s], both in place)       dims b heads s d c
+  attention_sinks_gradient,  // (out, lse, dout, sinks; dsinks +=)                               dims b heads s d c
+  gate,                      // (x, u; y)                                                        dims elements
+  gate_gradient              // (x, u, dy; dx, du)                                               dims elements
 };
-inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::adalomo) + 1;
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::gate_gradient) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
 
-// dims[4] of attention_part: queries see all keys, or those up to their own positions, in the order of the ranks or
-// balanced among them. c = 0 of the others means 1.
+// Queries see all keys, or those up to their own positions, in the order of the ranks or balanced among them. c = 0 of
+// the others means 1.
 enum class Mask : std::int64_t { none, causal, causal_balanced };
+// dims[4] of attention: what a query sees. Of what the mask leaves, the last `keys` positions, its own included, or
+// (chunked) those of its own chunk of as many; 0: all. As a dim 3 (2 keys + chunked) + mask, so that without `keys` it
+// is the mask.
+struct Sight {
+  Mask mask = Mask::none;
+  std::int64_t keys = 0;
+  bool chunked = false;
+  constexpr std::int64_t dim() const { return 3 * (2 * keys + (chunked ? 1 : 0)) + static_cast<std::int64_t>(mask); }
+  // The first position that a query at this position sees.
+  constexpr std::int64_t first(std::int64_t position) const {
+    if (keys == 0) return 0;
+    if (chunked) return position - position % keys;
+    return position < keys ? 0 : position - keys + 1;
+  }
+};
+constexpr Sight sight_of(std::int64_t dim) { return {static_cast<Mask>(dim % 3), dim / 6, dim / 3 % 2 != 0}; }
 // dims[2] of the bias kernels: `whole` has one entry per column; `query_value` skips the middle third of the columns
 // (the key's bias has no gradient: softmax does not see it).
 enum class Bias : std::int64_t { whole, query_value };
@@ -222,7 +248,7 @@ struct Kernel {
   // Of activations and parameters: fp32 or bf16. See KernelOperand for the operands that stay in fp32.
   Precision precision = Precision::fp32;
   friend auto operator<=>(const Kernel&, const Kernel&) = default;
-  Flops flops() const;    // of its matrix products; attention counts the whole square
+  Flops flops() const;    // of its matrix products; attention counts the whole square, or what a window leaves of it
   Bytes traffic() const;  // read and written at least once
 };
 
@@ -300,7 +326,8 @@ LinearLayer linear_layer(const Kernel& product);
 std::optional<Gemm> gemm_of(const Kernel& kernel);  // of a product of linear layers
 
 std::int64_t kv_heads(const Kernel& attention);
-// The most that an attention kernel computes on any rank of its context group: half of the pairs when `causal`.
+// The most that an attention kernel computes on any rank of its context group (with a window on a balanced one: the
+// mean): half of the pairs when `causal`.
 FusedAttention fused_attention(const Kernel& attention);
 
 // shift: every rank sends its buffer to the next rank of the group, and receives that of the previous one.

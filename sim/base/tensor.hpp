@@ -46,10 +46,10 @@ enum class TensorKind : std::uint8_t {
   latent_up_weight,
   latent_gain,
   joining_weight,  // multi-token prediction: two hidden states to one
-  // Gates, sinks, norms of heads, indexers; recurrent mixers; experts on fewer columns. Of frameworks alone.
   output_gate_weight,
   sinks,
   head_gain,
+  // Indexers; recurrent mixers; experts on fewer columns. Of frameworks alone.
   index_weight,
   mixer_in_weight,
   convolution,

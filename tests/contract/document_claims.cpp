@@ -67,10 +67,10 @@ const Claim kClaims[] = {
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set training.kernels=unfused", 2, "kernels"},
     {"CONTRIBUTING.md", "refuses it until it has `.kernels`",
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set training.optimizer=muon", 2, "no kernels"},
-    {"docs/models.md", "These are predicted and not performed, and were never compared with a run",
+    {"docs/models.md", "sparse attention and the other mixers are predicted and not performed",
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set model.family=llama --set "
-     "model.ffn_kind=swiglu --set 'model.mixer={window: 8}'",
-     2, "windows"},
+     "model.ffn_kind=swiglu --set 'model.mixer={sparse: 8, index_heads: 2, index_dim: 8}'",
+     2, "sparse"},
     {"docs/models.md", "Muon is predicted, not performed", kOfTheWorld, 0, "the same"},
     {"docs/models.md", "never compared with a run", kOfTheWorld, 0, "of published runs: no table has one"},
     {"docs/models.md", "which its rule does not even out; never compared with a run", kOfTheWorld, 0, "likewise"},

@@ -37,7 +37,9 @@ struct Case {
 };
 // One rank; odd numbers of rows; more keys than one query sees; grouped heads.
 constexpr Case kCases[] = {{1, 1, 1, 4, 3, 1}, {2, 2, 1, 12, 5, 2}, {1, 4, 2, 18, 3, 3}, {1, 2, 2, 16, 17, 4}};
-constexpr Mask kMasks[] = {Mask::none, Mask::causal, Mask::causal_balanced};
+constexpr Sight kSights[] = {{Mask::none},      {Mask::causal},          {Mask::causal_balanced},
+                             {Mask::causal, 1}, {Mask::causal, 4},       {Mask::causal_balanced, 5},
+                             {Mask::causal, 9}, {Mask::causal, 4, true}, {Mask::causal_balanced, 5, true}};
 
 }  // namespace
 
@@ -87,20 +89,20 @@ TEST_CASE("balanced, every rank looks at as many pairs as the others, in every s
 TEST_CASE(
     "attention over the blocks of all ranks is attention, block by block or all at once, and so is its gradient") {
   for (const auto& [b, heads, kv, s, d, c] : kCases)
-    for (const Mask mask : kMasks) {
+    for (const Sight& sight : kSights) {
+      const Mask mask = sight.mask;
       CAPTURE(s);
       CAPTURE(c);
-      CAPTURE(int(mask));
+      CAPTURE(sight.dim());
       const std::int64_t local = s / c, T = b * local, row = heads * d, kv_row = 2 * kv * d, columns = row + kv_row;
       if (mask == Mask::causal_balanced && local % 2 != 0) continue;
       const Floats qkv = random(b * s * columns, 1, 1.5), dout = random(b * s * row, 2);
       Doubles levels;
-      const bool causal = mask != Mask::none;
-      const Doubles whole = oracle::attention(b, heads, kv, s, d, causal, wide(qkv), &levels);
+      const Doubles whole = oracle::attention(b, heads, kv, s, d, sight, wide(qkv), &levels);
       const Doubles direction = wide(dout);
       const Doubles dwhole =
           slopes([&, bb = b, hh = heads, kk = kv, ss = s, dd = d](
-                     const Doubles& v) { return inner(direction, oracle::attention(bb, hh, kk, ss, dd, causal, v)); },
+                     const Doubles& v) { return inner(direction, oracle::attention(bb, hh, kk, ss, dd, sight, v)); },
                  wide(qkv));
       Floats expected, dexpected;
       for (const double v : whole) expected.push_back(float(v));
@@ -115,7 +117,7 @@ TEST_CASE(
         run(KernelKind::take_columns, {T, columns, row, kv_row}, {&queries[rank], &blocks[rank]});
         gathered.insert(gathered.end(), blocks[rank].begin(), blocks[rank].end());
       }
-      const KernelDims dims{b, heads, local, d, std::int64_t(mask), kv, c};
+      const KernelDims dims{b, heads, local, d, sight.dim(), kv, c};
       const auto step = [&](std::int64_t number) {
         KernelDims with = dims;
         with[7] = number;

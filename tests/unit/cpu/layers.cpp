@@ -135,25 +135,108 @@ TEST_CASE("attention and its gradient") {
   // keys and values.
   for (const auto& [b, heads, kv, s, d] : {Case{1, 1, 1, 1, 4}, Case{2, 3, 3, 7, 5}, Case{1, 2, 2, 9, 16},
                                            Case{2, 1, 1, 6, 35}, Case{2, 6, 2, 5, 3}, Case{1, 4, 1, 6, 17}})
-    for (const bool causal : {true, false}) {
+    for (const Sight sight : {Sight{Mask::causal}, Sight{Mask::none}, Sight{Mask::causal, 1}, Sight{Mask::causal, 3},
+                              Sight{Mask::causal, 100}, Sight{Mask::causal, 3, true}}) {
       CAPTURE(s);
       CAPTURE(d);
-      CAPTURE(causal);
+      CAPTURE(sight.dim());
       const std::int64_t elements = b * s * heads * d;
       Floats qkv = random(elements + 2 * b * s * kv * d, 1), out(elements, NAN), lse(b * heads * s, NAN);
-      run(KernelKind::attention, {b, heads, s, d, causal, kv}, {&qkv, &out, &lse});
+      run(KernelKind::attention, {b, heads, s, d, sight.dim(), kv}, {&qkv, &out, &lse});
       Doubles levels;
-      CHECK(distance(out, oracle::attention(b, heads, kv, s, d, causal, wide(qkv), &levels)) < kClose);
+      CHECK(distance(out, oracle::attention(b, heads, kv, s, d, sight, wide(qkv), &levels)) < kClose);
       CHECK(distance(lse, levels) < kClose);
 
       Floats dout = random(elements, 2), dqkv(qkv.size(), NAN);
-      run(KernelKind::attention_gradient, {b, heads, s, d, causal, kv}, {&qkv, &out, &lse, &dout, &dqkv});
+      run(KernelKind::attention_gradient, {b, heads, s, d, sight.dim(), kv}, {&qkv, &out, &lse, &dout, &dqkv});
       const Doubles direction = wide(dout);
       const auto loss = [&, bb = b, hh = heads, kk = kv, ss = s, dd = d](const Doubles& v) {
-        return inner(direction, oracle::attention(bb, hh, kk, ss, dd, causal, v));
+        return inner(direction, oracle::attention(bb, hh, kk, ss, dd, sight, v));
       };
       CHECK(distance(dqkv, slopes(loss, wide(qkv))) < kClose);
     }
+}
+
+// A row of 3 heads of queries, 2 of keys and 2 of values, each of 5 columns: every head of queries and keys is a row of an
+// RMS norm, values stay.
+TEST_CASE("norms of the heads of queries and keys, and their gradient") {
+  constexpr std::int64_t T = 4, heads = 3, kv = 2, d = 5, columns = (heads + 2 * kv) * d;
+  Floats x = random(T * columns, 1, 2), gain = random(2 * d, 2), y(T * columns, NAN), stats(T * (heads + kv), NAN);
+  const auto oracle = [&](const Doubles& v, const Doubles& g) {
+    Doubles all = v;
+    for (std::int64_t i = 0; i < T; ++i)
+      for (std::int64_t h = 0; h < heads + kv; ++h) {
+        const auto at = all.begin() + i * columns + h * d;
+        const auto of = g.begin() + (h < heads ? 0 : d);
+        const Doubles normed = oracle::rms_norm(1, d, Doubles(at, at + d), Doubles(of, of + d));
+        std::copy(normed.begin(), normed.end(), at);
+      }
+    return all;
+  };
+  run(KernelKind::head_norm, {T, heads, kv, d}, {&x, &gain, &y, &stats});
+  CHECK(distance(y, oracle(wide(x), wide(gain))) < kClose);
+
+  const Floats direction = random(T * columns, 4), before = random(2 * d, 5);
+  Floats dx = direction, dgain = before;
+  run(KernelKind::head_norm_gradient, {T, heads, kv, d}, {&x, &stats, &gain, &dgain, &dx});
+  CHECK(distance(dx, slopes([&](const Doubles& v) { return inner(wide(direction), oracle(v, wide(gain))); },
+                            wide(x))) < kClose);
+  Doubles gains = slopes([&](const Doubles& g) { return inner(wide(direction), oracle(wide(x), g)); }, wide(gain));
+  for (std::size_t j = 0; j < before.size(); ++j) gains[j] += before[j];
+  CHECK(distance(dgain, gains) < kClose);
+}
+
+TEST_CASE("attention with sinks: one more score for each head, whose key has no value") {
+  constexpr std::int64_t b = 2, heads = 4, kv = 2, s = 7, d = 5, elements = b * s * heads * d;
+  for (const Sight sight : {Sight{Mask::causal}, Sight{Mask::causal, 3}, Sight{Mask::none}}) {
+    CAPTURE(sight.dim());
+    Floats qkv = random(elements + 2 * b * s * kv * d, 1), out(elements, NAN), lse(b * heads * s, NAN);
+    Floats sinks{-1, 0, 2, 30};  // the last one takes all
+    const KernelDims dims{b, heads, s, d, sight.dim(), kv}, rows{b, heads, s, d};
+    run(KernelKind::attention, dims, {&qkv, &out, &lse});
+    run(KernelKind::attention_sinks, rows, {&sinks, &out, &lse});
+    const auto attention = [&](const Doubles& v, const Doubles& z, Doubles* levels = nullptr) {
+      return oracle::attention(b, heads, kv, s, d, sight, v, levels, &z);
+    };
+    Doubles levels;
+    CHECK(distance(out, attention(wide(qkv), wide(sinks), &levels)) < kClose);
+    CHECK(distance(lse, levels) < kClose);
+
+    Floats dout = random(elements, 2), dqkv(qkv.size(), NAN), dsinks{1, 2, 3, 4};
+    run(KernelKind::attention_sinks_gradient, rows, {&out, &lse, &dout, &sinks, &dsinks});
+    run(KernelKind::attention_gradient, dims, {&qkv, &out, &lse, &dout, &dqkv});
+    const Doubles direction = wide(dout);
+    CHECK(distance(dqkv, slopes([&](const Doubles& v) { return inner(direction, attention(v, wide(sinks))); },
+                                wide(qkv))) < kClose);
+    Doubles expected = slopes([&](const Doubles& z) { return inner(direction, attention(wide(qkv), z)); }, wide(sinks));
+    for (std::size_t h = 0; h < expected.size(); ++h) expected[h] += double(h + 1);  // they accumulate
+    CHECK(distance(dsinks, expected) < kClose);
+
+    // The third and fourth head, as the second of two context ranks has them.
+    if (sight.keys > 0) continue;
+    Floats half = random(b * s * 2 * d, 3), half_lse = random(b * 2 * s, 4), same = half, same_lse = half_lse;
+    Floats own{2, 30};
+    KernelContext second;
+    second.context = 1;
+    run(KernelKind::attention_sinks, {b, 2, s, d, 2}, {&sinks, &half, &half_lse}, second);
+    run(KernelKind::attention_sinks, {b, 2, s, d}, {&own, &same, &same_lse});
+    CHECK(half == same);
+    CHECK(half_lse == same_lse);
+  }
+}
+
+TEST_CASE("output gates") {
+  Floats x = random(100, 1), u = random(100, 2, 2), y(100, NAN), dy = random(100, 3), dx(100, NAN), du(100, NAN);
+  const auto gated = [](const Doubles& a, const Doubles& by) {
+    Doubles result;
+    for (std::size_t i = 0; i < a.size(); ++i) result.push_back(a[i] / (1 + std::exp(-by[i])));
+    return result;
+  };
+  run(KernelKind::gate, {100}, {&x, &u, &y});
+  CHECK(distance(y, gated(wide(x), wide(u))) < kClose);
+  run(KernelKind::gate_gradient, {100}, {&x, &u, &dy, &dx, &du});
+  CHECK(distance(dx, slopes([&](const Doubles& v) { return inner(wide(dy), gated(v, wide(u))); }, wide(x))) < kClose);
+  CHECK(distance(du, slopes([&](const Doubles& v) { return inner(wide(dy), gated(wide(x), v)); }, wide(u))) < kClose);
 }
 
 TEST_CASE("a kernel that does not say how many heads of keys it has, has as many as of queries") {
@@ -173,7 +256,7 @@ TEST_CASE("attention has the same bytes on every instruction set") {
     MESSAGE("skipped: this machine has only one instruction set");
     return;
   }
-  const Heads shape{2, 2, 33, 37, true, 2};
+  const Heads shape{2, 2, 33, 37, {Mask::causal, 20}, 2};
   const std::int64_t elements = 2 * 2 * 33 * 37;
   const Floats qkv = random(3 * elements, 1), dout = random(elements, 2);
   std::vector<Floats> results[2];

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/kernels.hpp"
+
 namespace rehearsal::cpu::oracle {
 
 using Doubles = std::vector<double>;
@@ -71,9 +73,16 @@ inline Doubles gelu(const Doubles& u) {
   return g;
 }
 
-// Softmax of the whole square of scores. lse, when asked for, is [batch, heads, positions].
+// Whether query i sees key j of a whole sequence.
+inline bool sees(const Sight& sight, std::int64_t i, std::int64_t j) {
+  if (sight.mask != Mask::none && j > i) return false;
+  if (sight.keys == 0) return true;
+  return sight.chunked ? i / sight.keys == j / sight.keys : i - j < sight.keys;
+}
+
+// Softmax of the scores that are seen. lse, when asked for, is [batch, heads, positions].
 inline Doubles attention(std::int64_t batch, std::int64_t heads, std::int64_t kv, std::int64_t s, std::int64_t d,
-                         bool causal, const Doubles& qkv, Doubles* lse = nullptr) {
+                         const Sight& sight, const Doubles& qkv, Doubles* lse = nullptr, const Doubles* sinks = nullptr) {
   const std::int64_t width = heads * d, kv_width = kv * d;
   Doubles out(batch * s * width);
   if (lse) lse->assign(batch * heads * s, 0);
@@ -84,15 +93,15 @@ inline Doubles attention(std::int64_t batch, std::int64_t heads, std::int64_t kv
   for (std::int64_t b = 0; b < batch; ++b)
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t i = 0; i < s; ++i) {
-        const std::int64_t seen = causal ? i + 1 : s;
-        Doubles weight(seen);
-        double sum = 0;
-        for (std::int64_t j = 0; j < seen; ++j) {
+        Doubles weight(s);
+        double sum = sinks ? std::exp((*sinks)[h]) : 0;
+        for (std::int64_t j = 0; j < s; ++j) {
+          if (!sees(sight, i, j)) continue;
           double score = 0;
           for (std::int64_t c = 0; c < d; ++c) score += at(b, i, 0, h, c) * at(b, j, 1, h, c);
           sum += weight[j] = std::exp(score / std::sqrt(double(d)));
         }
-        for (std::int64_t j = 0; j < seen; ++j)
+        for (std::int64_t j = 0; j < s; ++j)
           for (std::int64_t c = 0; c < d; ++c)
             out[(b * s + i) * width + h * d + c] += weight[j] / sum * at(b, j, 2, h, c);
         if (lse) (*lse)[(b * heads + h) * s + i] = std::log(sum);

@@ -26,7 +26,7 @@ TEST_CASE("large scores neither overflow nor lose the smaller ones") {
   // Scores of order 1000, where exp() overflows without the largest being taken off, growing along the keys so that
   // every tile corrects the ones before it.
   for (const bool bf16 : {true, false}) {
-    Trial t = attention_trial({1, 1, 200, 4}, false, 5, bf16);
+    Trial t = attention_trial({1, 1, 200, 4}, {Mask::none}, 5, bf16);
     for (std::int64_t i = 0; i < 200; ++i)
       for (std::int64_t c = 0; c < 4; ++c) {
         t.operands[0][std::size_t(i * 12 + c)] = 32;

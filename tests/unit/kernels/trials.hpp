@@ -101,11 +101,13 @@ inline std::vector<Trial> context_trials() {
     std::int64_t b, heads, s, d, kv;
   };
   for (const auto& [b, heads, s, d, kv] : {Shape{1, 2, 70, 8, 1}, Shape{2, 1, 6, 33, 1}, Shape{1, 4, 130, 32, 2}})
-    for (const Mask mask : {Mask::none, Mask::causal, Mask::causal_balanced})
+    for (const Sight sight : {Sight{Mask::none}, Sight{Mask::causal}, Sight{Mask::causal_balanced},
+                              Sight{Mask::causal, 75}, Sight{Mask::causal_balanced, 5},
+                              Sight{Mask::causal_balanced, 90, true}})
       for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, kAllBlocks})
         for (const std::int64_t rank : {0, 1, 2}) {
           const auto dims = [&, bb = b, hh = heads, ss = s, dd = d, kk = kv](std::int64_t of) {
-            return KernelDims{bb, hh, ss, dd, std::int64_t(mask), kk, 3, of};
+            return KernelDims{bb, hh, ss, dd, sight.dim(), kk, 3, of};
           };
           Trial forward = on_context(trial(K::attention_part, dims(step), 0, 0, ++seed), rank);
           Trial whole = on_context(trial(K::attention_part, dims(kAllBlocks), 0, 0, seed), rank);
@@ -134,7 +136,7 @@ inline std::vector<Trial> plain_trials() {
   for (const auto& [rows, n] : shapes) {
     const std::int64_t s = rows % 3 == 0 ? rows / 3 : rows;
     for (const K kind : {K::load_rows, K::layer_norm, K::gelu, K::add_residual, K::gelu_gradient, K::add, K::clear,
-                         K::copy, K::add_own_shard})
+                         K::copy, K::add_own_shard, K::gate, K::gate_gradient})
       add(trial(kind, {rows * (traits(kind).flat ? n : 1), n}, 0, kind == K::add_own_shard ? 2 : 0, ++seed));
     for (const K kind : {K::add_positions, K::positions_gradient}) add(trial(kind, {rows, n, s}, 0, 0, ++seed));
     for (const std::int64_t tensor : {0, 1, 2}) add(trial(K::own_rows, {rows, n, 3}, tensor, 0, ++seed));
@@ -146,6 +148,17 @@ inline std::vector<Trial> plain_trials() {
     }
     for (const K kind : {K::layer_norm_gradient, K::rms_norm, K::rms_norm_gradient, K::swiglu, K::swiglu_gradient})
       add(trial(kind, {rows, n}, 0, 0, ++seed));
+    // One gain for three heads of queries, one for two of keys; values behind them.
+    for (const K kind : {K::head_norm, K::head_norm_gradient})
+      if (n < 1000) add(trial(kind, {rows, 3, 2, n}, 0, 0, ++seed));
+    // Heads of one rank, and of the second of three.
+    for (const std::int64_t c : {0, 3})
+      for (const K kind : {K::attention_sinks, K::attention_sinks_gradient})
+        if (n < 1000) {
+          Trial sunk = trial(kind, {2, 3, rows, n, c}, 0, 0, ++seed);
+          sunk.context = c > 0 ? 1 : 0;
+          add(std::move(sunk));
+        }
     // Three heads and some columns behind them; depths that do and do not divide into vectors.
     for (const K kind : {K::rotary, K::rotary_gradient})
       for (const std::int64_t d : {2 * n, std::int64_t{16}})
@@ -194,14 +207,14 @@ inline const std::vector<AttentionShape> kAttentionShapes = {
     {1, 1, 70, 64},  {1, 2, 67, 40},    {1, 1, 129, 72},  {1, 1, 90, 128}, {1, 1, 66, 129},
     {1, 1, 40, 256}, {2, 6, 70, 12, 2}, {1, 4, 65, 32, 1}};
 
-inline Trial attention_trial(const AttentionShape& s, bool causal, unsigned seed, bool bf16) {
-  Trial t = trial(KernelKind::attention, {s.batch, s.heads, s.positions, s.depth, causal, s.kv_heads}, 0, 0, seed);
+inline Trial attention_trial(const AttentionShape& s, const Sight& sight, unsigned seed, bool bf16) {
+  Trial t = trial(KernelKind::attention, {s.batch, s.heads, s.positions, s.depth, sight.dim(), s.kv_heads}, 0, 0, seed);
   return bf16 ? t.in_bf16() : t;
 }
 
 // With the results of the forward pass; `out` as it is stored.
-inline Trial attention_gradient_trial(const AttentionShape& s, bool causal, unsigned seed, bool bf16) {
-  Trial before = attention_trial(s, causal, seed, bf16);
+inline Trial attention_gradient_trial(const AttentionShape& s, const Sight& sight, unsigned seed, bool bf16) {
+  Trial before = attention_trial(s, sight, seed, bf16);
   const Operands after = before.by_cpu();
   Trial t = trial(KernelKind::attention_gradient, before.kernel.dims, 0, 0, seed + 1);
   for (std::size_t o = 0; o < 3; ++o) t.operands[o] = after[o];
@@ -212,11 +225,13 @@ inline std::vector<Trial> attention_trials() {
   std::vector<Trial> all;
   unsigned seed = 0;
   for (const AttentionShape& shape : kAttentionShapes)
-    for (const bool causal : {true, false})
+    // Windows within a tile, of more than one, and of more positions than there are.
+    for (const Sight sight : {Sight{Mask::causal}, Sight{Mask::none}, Sight{Mask::causal, 5}, Sight{Mask::causal, 66},
+                              Sight{Mask::causal, 1000}, Sight{Mask::causal, 65, true}})
       for (const bool bf16 : {true, false}) {
         ++seed;
-        all.push_back(attention_trial(shape, causal, 2 * seed, bf16));
-        all.push_back(attention_gradient_trial(shape, causal, 2 * seed, bf16));
+        all.push_back(attention_trial(shape, sight, 2 * seed, bf16));
+        all.push_back(attention_gradient_trial(shape, sight, 2 * seed, bf16));
       }
   return all;
 }
