@@ -57,8 +57,14 @@ struct Heads {
   REHEARSAL_DEVICE std::int64_t unseen(std::int64_t i) const {
     return sight.keys == 0 ? 0 : from.up_to(sight.first(position(i)) - 1, positions);
   }
-  // The same, but 0 for a query beyond the last position.
+  // As seen(), but 0 for a query beyond the last position.
   REHEARSAL_DEVICE std::int64_t within(std::int64_t i) const { return i < positions ? seen(i) : 0; }
+  // Keys as columns of a tile that begins with `first`: 32 bits, for these are held in registers.
+  static REHEARSAL_DEVICE int column(std::int64_t key, std::int64_t first) {
+    constexpr std::int64_t kBeyond = 1 << 20;
+    const std::int64_t at = key - first;
+    return static_cast<int>(at < 0 ? 0 : at < kBeyond ? at : kBeyond);
+  }
 
  private:
   REHEARSAL_DEVICE std::int64_t position(std::int64_t i) const {
@@ -110,10 +116,11 @@ struct Attention {
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
           float top = -std::numeric_limits<float>::infinity();
-          const std::int64_t i = first + thread / kSide + r * kSide, seen = shape.seen(i), unseen = shape.unseen(i);
+          const std::int64_t i = first + thread / kSide + r * kSide;
+          const int seen = Heads::column(shape.seen(i), key), unseen = Heads::column(shape.unseen(i), key);
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
-            const std::int64_t j = key + thread % kSide + c * kSide;
+            const int j = thread % kSide + c * kSide;
             s.v[r][c] = unseen <= j && j < seen ? s.v[r][c] * scale : -std::numeric_limits<float>::infinity();
             top = Largest{}(top, s.v[r][c]);
           }

@@ -119,18 +119,18 @@ struct AttentionKeys {
         auto& ds = slopes(thread);
         rows_times_rows(thread, team.shared.keys, team.shared.queries, p);
         rows_times_rows(thread, team.shared.values, team.shared.dout, ds);
-        std::int64_t within[kR], unseen[kR];
+        int within[kR], unseen[kR];
         REHEARSAL_UNROLL
         for (int c = 0; c < kR; ++c) {
           const std::int64_t i = query + thread % kSide + c * kSide;
-          within[c] = at.shape.within(i), unseen[c] = at.shape.unseen(i);
+          within[c] = Heads::column(at.shape.within(i), first), unseen[c] = Heads::column(at.shape.unseen(i), first);
         }
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
             const int j = thread / kSide + r * kSide, i = thread % kSide + c * kSide;
-            const bool seen = unseen[c] <= first + j && first + j < within[c];
+            const bool seen = unseen[c] <= j && j < within[c];
             const float weight = seen ? exp2f(p.v[r][c] * at.scale - team.shared.lse[i]) : 0;
             ds.v[r][c] = weight * (ds.v[r][c] - team.shared.level[i]) * at.factor;
             team.shared.weights.row(j)[i] = weight;
@@ -183,12 +183,13 @@ struct AttentionQueries {
         rows_times_rows(thread, team.shared.dout, team.shared.values, ds);
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
-          const std::int64_t query = first + thread / kSide + r * kSide, within = at.shape.within(query),
-                             unseen = at.shape.unseen(query);
+          const std::int64_t query = first + thread / kSide + r * kSide;
+          const int within = Heads::column(at.shape.within(query), key),
+                    unseen = Heads::column(at.shape.unseen(query), key);
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
             const int i = thread / kSide + r * kSide, j = thread % kSide + c * kSide;
-            const bool seen = unseen <= key + j && key + j < within;
+            const bool seen = unseen <= j && j < within;
             const float weight = seen ? exp2f(p.v[r][c] * at.scale - team.shared.lse[i]) : 0;
             team.shared.weights.row(i)[j] = weight * (ds.v[r][c] - team.shared.level[i]) * at.factor;
           }
