@@ -73,6 +73,7 @@ TEST_CASE("SEND and RECV cells equal those of torch.distributed.pipelining") {
 TEST_CASE("every schedule comes back from its CSV as the same order") {
   std::size_t tried = 0;
   for (const auto& [name, schedule] : registry()) {
+    if (schedule.placement == Placement::vocabulary) continue;  // a file has the order of chains alone
     std::size_t found = 0;
     for (const auto& [p, m] : {std::pair{2u, 4u}, std::pair{4u, 8u}, std::pair{3u, 6u}, std::pair{1u, 3u}}) {
       for (std::uint32_t v = schedule.min_chunks; v <= std::min(schedule.max_chunks, schedule.min_chunks + 1); ++v) {

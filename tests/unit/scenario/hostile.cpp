@@ -197,7 +197,7 @@ TEST_CASE("models that cannot be") {
       {{"kv_heads: 8", "kv_heads: 5", "2:71: 'kv_heads' 5 must divide 'heads' 32"},
        {"heads: 32", "heads: 24", "2:57: 'heads' 24 must divide 'hidden' 4096, or give 'head_dim'"},
        {"family: llama", "family: u-net",
-        "2:17: 'family' must be one of gpt, llama, moe, u-transformer, mlp; found 'u-net'"},
+        "2:17: 'family' must be one of gpt, llama, hybrid, moe, u-transformer, mlp; found 'u-net'"},
        {"kv_heads: 8", "experts: 8", "2:70: 'experts' is a key of family moe"},
        {"kv_heads: 8", "kv_heads: 4", "4:23: 'tensor' 8 does not divide the 4 kv_heads of model 'inline'; nearest: 4"},
        {"kv_heads: 8", "ffn: 11004",
