@@ -10,6 +10,7 @@
 #include "lower/rank_program.hpp"
 #include "lower/served.hpp"
 #include "lower/step_end.hpp"
+#include "plan/state_policy.hpp"
 #include "schedule/replay.hpp"
 
 namespace rehearsal::lower {
