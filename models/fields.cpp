@@ -34,17 +34,16 @@ const Description& offload_fields() {
                                   "a whole: copied away behind its forward and back ahead of its backward"),
       field<&O::activation_layers>("activations.layers", whole(1, 1e9), std::nullopt,
                                    "the first of a stage, whose values leave; all where it is left out"),
-      choice<&O::activations>("activations.to",
-                              {{"device", Tier::device},
-                               {"host", Tier::host},
-                               {"nvme", Tier::nvme},
-                               {"none", Tier::device},
-                               {"cpu", Tier::host}},
-                              {[](const O& o) {
-                                 return o.activation_share || o.activation_layers ? Tier::host : Tier::device;
-                               },
-                               "host with `share` or `layers`, else device"},
-                              "where what is kept for the backward waits"),
+      choice<&O::activations>(
+          "activations.to",
+          {{"device", Tier::device},
+           {"host", Tier::host},
+           {"nvme", Tier::nvme},
+           {"none", Tier::device},
+           {"cpu", Tier::host}},
+          {[](const O& o) { return o.activation_share || o.activation_layers ? Tier::host : Tier::device; },
+           "host with `share` or `layers`, else device"},
+          "where what is kept for the backward waits"),
       field<&O::delayed_update>("delayed_update", boolean(), kDefault,
                                 "the host updates under the next step, which computes with older parameters"),
       field<&O::prefetch>("prefetch", whole(0, 1000), kDefault,
@@ -184,17 +183,18 @@ const Description& training_fields() {
           "weight_decay", number(0, 1),
           {[](const T& t) { return t.optimizer->weight_decay.value_or(0); }, of_each(decay).c_str()},
           "a term of adamw, in real training; no prediction depends on it"),
-      some<&T::recompute_modules>("recompute.modules",
-                                  {{"core_attn", RecomputeModule::core_attn},
-                                   {"layernorm", RecomputeModule::layernorm},
-                                   {"mla_up_proj", RecomputeModule::mla_up_proj},
-                                   {"moe_act", RecomputeModule::moe_act},
-                                   {"mlp", RecomputeModule::mlp},
-                                   {"moe", RecomputeModule::moe},
-                                   {"shared_experts", RecomputeModule::shared_experts},
-                                   {"mlp_act", RecomputeModule::mlp_act}},
-                                  "what selective repeats, as Megatron-Core names it (mlp_act, the activation of layers "
-                                  "without experts, is Megatron-Kwai's); otherwise the framework's `selective_recompute`"),
+      some<&T::recompute_modules>(
+          "recompute.modules",
+          {{"core_attn", RecomputeModule::core_attn},
+           {"layernorm", RecomputeModule::layernorm},
+           {"mla_up_proj", RecomputeModule::mla_up_proj},
+           {"moe_act", RecomputeModule::moe_act},
+           {"mlp", RecomputeModule::mlp},
+           {"moe", RecomputeModule::moe},
+           {"shared_experts", RecomputeModule::shared_experts},
+           {"mlp_act", RecomputeModule::mlp_act}},
+          "what selective repeats, as Megatron-Core names it (mlp_act, the activation of layers "
+          "without experts, is Megatron-Kwai's); otherwise the framework's `selective_recompute`"),
       stored.operator()<&T::stored_fp8>("activation_storage.fp8", "kept in 8 bits, with a scale for each 128"),
       stored.operator()<&T::stored_e5m6>("activation_storage.e5m6",
                                          "kept in 12 bits (DeepSeek-V3), with a scale for each 128"),
@@ -290,13 +290,12 @@ const Description& framework_fields() {
                                          "what a launch takes of the host, from Python or autograd"),
       field<&S::host_loop_time>("host_loop_time", time(), kDefault,
                                 "the same of a kernel that a loop inside one call launches: products of experts"),
-      choice<&S::launches>("launches",
-                           {{"kernels", LaunchCounts::kernels},
-                            {"megatron", LaunchCounts::megatron},
-                            {"eager", LaunchCounts::eager}},
-                           kDefault,
-                           "what of a layer costs the host one: kernels, or modules of Megatron-Core or of an eager model; "
-                           "modules always where there are experts"),
+      choice<&S::launches>(
+          "launches",
+          {{"kernels", LaunchCounts::kernels}, {"megatron", LaunchCounts::megatron}, {"eager", LaunchCounts::eager}},
+          kDefault,
+          "what of a layer costs the host one: kernels, or modules of Megatron-Core or of an eager model; "
+          "modules always where there are experts"),
       field<&S::host_backward_factor>("host_backward_factor", number(0, 10), kDefault,
                                       "of it in the backward: the autograd thread launches faster"),
       choice<&S::attention_kernel>("attention_kernel",
@@ -413,19 +412,20 @@ const Description& framework_fields() {
       field<&S::foreach_step>("foreach_step", boolean(), kDefault,
                               "AdamW takes the roots of all second moments before it uses the first: one more moment "
                               "while it steps"),
-      choice<&S::loss>("loss",
-                       {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
-                        {"in-place", LossKernels::in_place},
-                        {"torch", LossKernels::torch},
-                        {"fused", LossKernels::fused},
-                        {"compiled", LossKernels::compiled},
-                        {"chunked", LossKernels::chunked},
-                        {"linear-fused", LossKernels::linear_fused}},
-                       kDefault,
-                       "cross-entropy: Megatron's, the same with its softmax in place of the fp32 logits, torch's "
-                       "kernels one by one, or fused; compiled: torch's, fused with `compiled`; chunked: that, with the "
-                       "head, chunk by chunk of the tokens (torchtitan); linear-fused: likewise, gradients in the "
-                       "forward (Liger)"),
+      choice<&S::loss>(
+          "loss",
+          {{"vocabulary-parallel", LossKernels::vocabulary_parallel},
+           {"in-place", LossKernels::in_place},
+           {"torch", LossKernels::torch},
+           {"fused", LossKernels::fused},
+           {"compiled", LossKernels::compiled},
+           {"chunked", LossKernels::chunked},
+           {"linear-fused", LossKernels::linear_fused}},
+          kDefault,
+          "cross-entropy: Megatron's, the same with its softmax in place of the fp32 logits, torch's "
+          "kernels one by one, or fused; compiled: torch's, fused with `compiled`; chunked: that, with the "
+          "head, chunk by chunk of the tokens (torchtitan); linear-fused: likewise, gradients in the "
+          "forward (Liger)"),
       field<&S::loss_chunks>("loss_chunks", whole(0, 4096), kDefault,
                              "that tokens are cut into for loss chunked or linear-fused; 0: 8, or as many as Liger "
                              "makes, vocabulary / hidden"),

@@ -62,14 +62,13 @@ void FrameworkRewrite::loss_of_chunks(bool back) {
     } else {
       const Index part = value(element_ * double(chunk.m) * row);
       list.push_back({"head gradient", input_gradient(chunk), {read(gradient), write(part)}});
-      list.push_back(
-          plain("head gradient", (element_ + 4) * double(chunk.m) * row, 1, {read(part), write(joined)}));
+      list.push_back(plain("head gradient", (element_ + 4) * double(chunk.m) * row, 1, {read(part), write(joined)}));
     }
     if (learns) weights_of_chunk(list, chunk, {read(gradient), read(x)}, weights, begin == 0);
   }
   if (ahead) return void(gradients_[x] = joined);
-  list.push_back(plain("head gradient", (element_ + 4) * double(whole.m) * row, 1,
-                       {read(joined), write(gradient_of(x))}));
+  list.push_back(
+      plain("head gradient", (element_ + 4) * double(whole.m) * row, 1, {read(joined), write(gradient_of(x))}));
 }
 
 // The gradient of the first chunk is that of the micro-batch so far; each other one is a matrix of its own, which is

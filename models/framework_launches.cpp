@@ -1,9 +1,9 @@
-// What the host launches for a layer, where kernels are no measure of it: modules of Megatron-Core and of eager models, which cost
-// the host a call of Python or of autograd each, whatever runs on the device.
+// What the host launches for a layer, where kernels are no measure of it: modules of Megatron-Core and of eager models,
+// which cost the host a call of Python or of autograd each, whatever runs on the device.
 //
-// Counted in the sources that each line names; the forward, and the backward with the additions of gradients in hooks. A count
-// has an error of a fifth; only its product with the price of a launch was ever held against steps (framework profiles,
-// host_time_per_kernel).
+// Counted in the sources that each line names; the forward, and the backward with the additions of gradients in hooks.
+// A count has an error of a fifth; only its product with the price of a launch was ever held against steps (framework
+// profiles, host_time_per_kernel).
 #include <algorithm>
 #include <cmath>
 
@@ -18,30 +18,33 @@ struct Count {
   double each_forward = 0, each_backward = 0, loop_forward = 0, loop_backward = 0;
 };
 
-// Megatron-LM d98e8a6, megatron/core/transformer/attention.py: norm and product of queries, keys and values, rotation, flash
-// attention, projection, residual. Norms of queries and keys; gathers and scatters of the tensor group.
+// Megatron-LM d98e8a6, megatron/core/transformer/attention.py: norm and product of queries, keys and values, rotation,
+// flash attention, projection, residual. Norms of queries and keys; gathers and scatters of the tensor group.
 constexpr Count kAttention{8, 17}, kQueryKeyNorms{2, 6}, kTensorGroup{2, 3};
 // multi_latent_attention.py, with the rotation in single operations, its default; a latent of the queries.
 constexpr Count kLatent{15 + 14, 27 + 12}, kLatentQueries{2, 5}, kLatentTensorGroup{1, 2};
-// transformer/mlp.py with Transformer Engine: norm and first product, activation, second product, residual; six tensors.
+// transformer/mlp.py with Transformer Engine: norm and first product, activation, second product, residual; six
+// tensors.
 constexpr Count kFeedForward{4, 14};
-// moe/router.py and moe_utils.py: softmax and top-k with the loss of balance, or with sigmoid, bias and scale (DeepSeek); in
-// fused kernels (moe_router_fusion). The norm before.
+// moe/router.py and moe_utils.py: softmax and top-k with the loss of balance, or with sigmoid, bias and scale
+// (DeepSeek); in fused kernels (moe_router_fusion). The norm before.
 constexpr Count kRouter{13 + 21, 9 + 11}, kSigmoid{9, 4}, kFusedRouter{12, 10}, kNorm{1, 3};
 // moe/token_dispatcher.py and fused_a2a.py. The all-to-all sorts on both sides.
 constexpr Count kExchange{28, 13}, kDeepep{18, 10}, kHybridep{8, 6};
 constexpr Count kSharedExperts{8, 14}, kGlue{3, 2};  // moe/shared_experts.py, transformer_layer.py
-// moe/experts.py, TEGroupedMLP: products of each expert and the events of four streams. In 8 bits casts; with scales for blocks each
-// operand is quantised and its scales swizzled by kernels of their own.
-constexpr Count kExperts{10, 12, 2, 4, 16, 32}, kScaledExperts{12, 16, 3, 6, 16, 32}, kBlockScaledExperts{12, 16, 15, 30, 16, 32};
+// moe/experts.py, TEGroupedMLP: products of each expert and the events of four streams. In 8 bits casts; with scales
+// for blocks each operand is quantised and its scales swizzled by kernels of their own.
+constexpr Count kExperts{10, 12, 2, 4, 16, 32}, kScaledExperts{12, 16, 3, 6, 16, 32},
+    kBlockScaledExperts{12, 16, 15, 30, 16, 32};
 constexpr Count kGroupedMlp{6, 10};
 constexpr Count kGraph{2, 2};      // of what was captured: a replay, and copies into it
 constexpr Count kOverlap{15, 15};  // five nodes of a pass beside another's: streams, events, a backward of its own each
 constexpr double kCheckpoint = 13;  // of one boundary, in the backward: states of random numbers, forward, backward
-// Hugging Face's eager layers (Qwen, Llama): counted in a Kineto trace (Qwen1.5-0.5B, H100), forward; the backward is what is left
-// of the kernels of a step of Llama 1B (tests/fidelity/trainer_h100_kernels.csv).
+// Hugging Face's eager layers (Qwen, Llama): counted in a Kineto trace (Qwen1.5-0.5B, H100), forward; the backward is
+// what is left of the kernels of a step of Llama 1B (tests/fidelity/trainer_h100_kernels.csv).
 constexpr Count kEager{49, 95};
-// Launches of adapters and of copies of quantised matrices in a backward, over those in a forward: 8.6 over 6 (the same table).
+// Launches of adapters and of copies of quantised matrices in a backward, over those in a forward: 8.6 over 6 (the same
+// table).
 constexpr double kBesideBackward = 1.4;
 
 bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
@@ -78,7 +81,8 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
     add(all.attention, kEager);
     return all;
   }
-  const bool captured = framework.cuda_graph == CudaGraph::attention || framework.cuda_graph == CudaGraph::attention_router;
+  const bool captured =
+      framework.cuda_graph == CudaGraph::attention || framework.cuda_graph == CudaGraph::attention_router;
   const bool routed = framework.cuda_graph == CudaGraph::router || framework.cuda_graph == CudaGraph::attention_router;
   const auto& mixer = layer_.mixer;
   if (captured || routed) add(all.attention, kGraph);
@@ -122,9 +126,9 @@ double FrameworkRewrite::checkpoints() const {
   return kCheckpoint * count;
 }
 
-// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, routing and experts together;
-// with a capacity the number is known beforehand. Where another micro-batch's tokens travel meanwhile, one thread launches a
-// forward and a backward in turns, and what one pass leaves idle the other uses.
+// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, routing and experts
+// together; with a capacity the number is known beforehand. Where another micro-batch's tokens travel meanwhile, one
+// thread launches a forward and a backward in turns, and what one pass leaves idle the other uses.
 void FrameworkRewrite::launch_modules() {
   const auto launches = module_launches();
   const auto whole = [](double count) { return static_cast<std::int64_t>(std::llround(count)); };

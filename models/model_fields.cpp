@@ -124,7 +124,8 @@ const Description& model_fields() {
                           {"u-transformer", Family::u_transformer},
                           {"mlp", Family::mlp}},
                          kRequired,
-                         "moe: llama with experts; hybrid: llama by another name, with a `pattern`; u-transformer: gpt with skip connections from each layer of the "
+                         "moe: llama with experts; hybrid: llama by another name, with a `pattern`; u-transformer: gpt "
+                         "with skip connections from each layer of the "
                          "first half to its mirror image in the second; mlp: this program's own kernels only"),
       or_also(field<&T::layers>("layers", whole(1, 100'000), kRequired,
                                 "a number; or a list of runs {repeat: N, mixer: {...}, ffn: {...}}, or of {repeat: N, "

@@ -15,7 +15,7 @@ struct Offload {
   Tier activations = Tier::device;
   std::optional<double> activation_share = {};
   std::optional<std::int64_t> activation_layers = {};
-  double optimizer_fraction = 1;    // of the optimizer's states, that leave and are updated there
+  double optimizer_fraction = 1;  // of the optimizer's states, that leave and are updated there
   // The host updates while the GPU computes the next step with the parameters of the one before (2101.06840, 4.2).
   bool delayed_update = false;
   // Parts of the model by which each copy runs ahead of its successor: the copy to the GPU ahead of the gather over

@@ -197,9 +197,8 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::head_norm:  // beside the values, of which only the product's are there
       statistics_[number] = value(rows_ * (heads() + kv_heads()));
       place_[op.out[0]] = value(rows_ * (query_columns() + kv_columns()));
-      return kernel(
-          F, KernelKind::head_norm, head_norm_dims(),
-          {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0])), write(*statistics_[number])});
+      return kernel(F, KernelKind::head_norm, head_norm_dims(),
+                    {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0])), write(*statistics_[number])});
     case Kind::gate:
       return kernel(F, KernelKind::gate, {T * columns(op.out[0])},
                     {read(at(op.in[0])), read(at(op.in[1])), write(at(op.out[0]))});

@@ -15,8 +15,9 @@ Sight KernelRewrite::sight(Mask mask) const {
 // Dimensions for whole sequences, or for some heads of them.
 std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads, std::int64_t positions) const {
   const std::int64_t a = heads() / fewer_heads, kv = kv_heads() / fewer_heads;
-  return {shape_.shard.micro_batch, a, positions, mixer().head_dim,
-          sight(shape_.causal ? Mask::causal : Mask::none).dim(), kv == a ? 0 : kv};
+  return {
+      shape_.shard.micro_batch, a, positions, mixer().head_dim, sight(shape_.causal ? Mask::causal : Mask::none).dim(),
+      kv == a ? 0 : kv};
 }
 std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
   const Mask mask = !shape_.causal ? Mask::none : balanced() ? Mask::causal_balanced : Mask::causal;
@@ -28,7 +29,8 @@ std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) cons
   return {own, columns(op.in[0]), own_positions(), cut_dim(), balanced(), parts};
 }
 std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
-  return {rows_, own_positions(), heads() + kv_heads(), mixer().head_dim, query_columns() + kv_columns(), cut_dim(), balanced()};
+  return {rows_,     own_positions(), heads() + kv_heads(), mixer().head_dim, query_columns() + kv_columns(),
+          cut_dim(), balanced()};
 }
 
 // One more score for each head, in the results of attention and their levels. `fewer_heads`: whole sequences of a share
@@ -45,7 +47,8 @@ void KernelRewrite::sinks_gradient(const Operator& op, Index out, Index dout, st
 }
 std::vector<std::int64_t> KernelRewrite::sinks_dims(std::int64_t fewer_heads) const {
   const std::int64_t positions = fewer_heads > 1 ? shape_.shard.sequence : own_positions();
-  return {shape_.shard.micro_batch, heads() / fewer_heads, positions, mixer().head_dim, fewer_heads > 1 ? fewer_heads : 0};
+  return {shape_.shard.micro_batch, heads() / fewer_heads, positions, mixer().head_dim,
+          fewer_heads > 1 ? fewer_heads : 0};
 }
 
 void KernelRewrite::attention(const Operator& op) {
@@ -161,7 +164,7 @@ void KernelRewrite::attention_of_pieces(const Operator& op) {
     if (step > 0) pieces_seen_.push_back(carried({.piece = own - step}));
     if (sees_piece(step))
       kernel(F, KernelKind::attention_part, part_dims(step),
-           {read(qkv), read(pieces_seen_.back()), write(sums), write(*levels_)});
+             {read(qkv), read(pieces_seen_.back()), write(sums), write(*levels_)});
   }
   kernel(F, KernelKind::put_columns, {rows_, q, 0, q}, {read(sums), write(at(op.out[0]))});
   sinks(op, at(op.out[0]), 1);
@@ -183,8 +186,8 @@ void KernelRewrite::attention_of_pieces_gradient(const Operator& op) {
     if (last) kernel(I, KernelKind::clear, {elements_[block]}, {write(block)});
     if (sees_piece(step))
       kernel(I, KernelKind::attention_part_gradient, part_dims(step),
-           {read(qkv), read(pieces_seen_[static_cast<std::size_t>(step)]), read(at(op.out[0])), read(*levels_),
-            read(*gradients_[op.out[0]]), write(dq), write(block)});
+             {read(qkv), read(pieces_seen_[static_cast<std::size_t>(step)]), read(at(op.out[0])), read(*levels_),
+              read(*gradients_[op.out[0]]), write(dq), write(block)});
   }
   kernel(I, KernelKind::put_columns, {rows_, q + kv, 0, q}, {read(dq), write(dqkv)});
   kernel(I, KernelKind::put_columns, {rows_, q + kv, q, kv}, {read(*dkv), write(dqkv)});

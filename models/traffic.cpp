@@ -54,7 +54,8 @@ LayerTraffic unfused_backward(const Transformer& model, FfnKind kind, const Trai
   t.norm = !llama ? ElementCost{42, 11} : narrow ? ElementCost{68, 10} : ElementCost{34, 8};
   t.residual = {6, 1};  // gradients of both branches, added
   if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
-  // SwiGLU: a product with two gradients of 6, silu 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 + 4 + 6, two sums 12.
+  // SwiGLU: a product with two gradients of 6, silu 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 +
+  // 4 + 6, two sums 12.
   t.activation = activation(kind, {56, 11}, {18, 3}, kSquaredReluGradient);
   t.scores = {21, 5};  // dropout 5, softmax 6, mask 4, scale 4, clearing 2
   return t;

@@ -154,9 +154,7 @@ LocalShape local_shape(const Transformer& m, const LayerSpec& layer, const Shard
 // 2-byte buffer or a 4-byte one.
 double addition_bytes(const Training& training, const Framework& framework) {
   const bool narrow = bytes_per_element(training.gradient_precision) <= 2;
-  return framework.fused_accumulation ? 2
-         : narrow                     ? framework.accumulate_bytes_fp16
-                                      : framework.accumulate_bytes_bf16;
+  return framework.fused_accumulation ? 2 : narrow ? framework.accumulate_bytes_fp16 : framework.accumulate_bytes_bf16;
 }
 
 double accumulation_bytes(const Training& training, const Framework& framework, const Shard& shard) {

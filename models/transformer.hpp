@@ -261,21 +261,13 @@ enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
 // the framework compiles. Chunked: head and loss of some tokens after those of others, forward and backward of each in
 // turn, so that logits of one chunk alone are there, by the kernels of `compiled`. Linear-fused: chunks, too, but their
 // gradients are made in the forward, in place of the logits, and wait for the backward (Liger).
-enum class LossKernels : std::uint8_t {
-  vocabulary_parallel,
-  in_place,
-  torch,
-  fused,
-  compiled,
-  chunked,
-  linear_fused
-};
+enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled, chunked, linear_fused };
 
-// The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, norm and routing, both, or
-// the whole iteration.
+// The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, norm and routing,
+// both, or the whole iteration.
 enum class CudaGraph : std::uint8_t { none, attention, router, attention_router, full };
-// What of a layer costs the host a launch: kernels, or the modules of Megatron-Core or of an eager model (of layers with
-// experts always modules).
+// What of a layer costs the host a launch: kernels, or the modules of Megatron-Core or of an eager model (of layers
+// with experts always modules).
 enum class LaunchCounts : std::uint8_t { kernels, megatron, eager };
 // How tokens are sent to their experts: NCCL's all-to-all, or kernels that send a token to each node once.
 enum class Dispatcher : std::uint8_t { nccl, deepep, hybridep };

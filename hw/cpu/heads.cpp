@@ -33,8 +33,7 @@ void head_norm_gradient(const HeadRows& shape, const float* x, const float* stat
         with_normal += double(gain[of + j]) * s * normal, gains[static_cast<std::size_t>(of + j)] += s * normal;
       }
       const float slope = float(with_normal / double(d));
-      for (std::int64_t j = 0; j < d; ++j)
-        dy[at + j] = r * (gain[of + j] * dy[at + j] - x[at + j] * r * slope);
+      for (std::int64_t j = 0; j < d; ++j) dy[at + j] = r * (gain[of + j] * dy[at + j] - x[at + j] * r * slope);
     }
   for (std::int64_t j = 0; j < 2 * d; ++j) dgain[j] = float(double(dgain[j]) + gains[static_cast<std::size_t>(j)]);
 }

@@ -66,9 +66,9 @@ class NcclCommunicator : public gpu::Communicator {
   // Waiting for members uses a nonblocking communicator, so that patience can end the wait. But each of its calls that
   // involves a peer starts a thread inside NCCL (group.cc of 2.28), which takes 0.1 ms; so the communicator for later
   // use is split from it and blocks. The first one lives as long: when it was destroyed after the split, recordings of
-  // one rank crashed in cuGraphUpload (H100, NCCL 2.28.3, driver 580.159; why is not known), and those of a communicator
-  // that blocks from the beginning did not. So alone, where there is nobody to wait for, nothing is split. With peers
-  // this never ran.
+  // one rank crashed in cuGraphUpload (H100, NCCL 2.28.3, driver 580.159; why is not known), and those of a
+  // communicator that blocks from the beginning did not. So alone, where there is nobody to wait for, nothing is split.
+  // With peers this never ran.
   NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, gpu::Traffic traffic,
                    Time patience)
       : all_(all), patience_(patience), members_(members), index_(index) {

@@ -121,8 +121,9 @@ void DeviceExecutor::finish(const std::function<void()>& check) {
 }
 
 std::string DeviceExecutor::crowding() const {
-  // On an H100 (driver 580) four stages took 1.9 times as long from a recording as in streams, with 32 connections, and three
-  // times with one: short kernels of a stage waited for long ones of another, which had multiprocessors of its own.
+  // On an H100 (driver 580) four stages took 1.9 times as long from a recording as in streams, with 32 connections, and
+  // three times with one: short kernels of a stage waited for long ones of another, which had multiprocessors of its
+  // own.
   if (recording_ && computes_ && ranks_.size() > 1)
     return "a recording runs kernels of one virtual stage behind those of another where they share a hardware queue; "
            "without --replay they run beside each other";

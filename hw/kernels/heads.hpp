@@ -1,4 +1,5 @@
-// Around attention: RMS norms of the heads of queries and keys, and sinks. Layouts: table of KernelKind (base/kernels.hpp).
+// Around attention: RMS norms of the heads of queries and keys, and sinks. Layouts: table of KernelKind
+// (base/kernels.hpp).
 #pragma once
 #include <cmath>
 #include <cstdint>

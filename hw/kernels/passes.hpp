@@ -176,9 +176,10 @@ class Passes {
         return rows(AttentionSinks<T>{{a, b, c, d}, x<T>(0) + own_heads(), x<T>(1), x<float>(2), wide<T>(d, {1})},
                     a * b * c);
       case KernelKind::attention_sinks_gradient:
-        return pass(AttentionSinksGradient<T>{{a, b, c, d}, x<T>(0), x<float>(1), x<T>(2), x<T>(3) + own_heads(),
-                                              x<float>(4) + own_heads()},
-                    b);
+        return pass(
+            AttentionSinksGradient<T>{
+                {a, b, c, d}, x<T>(0), x<float>(1), x<T>(2), x<T>(3) + own_heads(), x<float>(4) + own_heads()},
+            b);
       case KernelKind::gate:
         return all(Gate<T>{x<T>(0), x<T>(1), x<T>(2)}, a, wide<T>(0, {0, 1, 2}));
       case KernelKind::gate_gradient:

@@ -13,7 +13,8 @@ struct RingStep {
   bool first = false;      // whether this step starts the sums
 };
 
-// dims of the kernel: b heads s d Sight kv c step. A block of which no query sees anything is left out, but for the first.
+// dims of the kernel: b heads s d Sight kv c step. A block of which no query sees anything is left out, but for the
+// first.
 template <class Each>
 void each_step(const Kernel& kernel, std::int64_t own, const Each& each) {
   const auto [b, heads, s, d, sees, kv, c, step] = kernel.dims;

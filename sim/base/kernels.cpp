@@ -29,9 +29,7 @@ std::int64_t qkv(const Kernel& k, std::int64_t) { return of<a, c, d>(k, 0) * (k.
 std::int64_t block(const Kernel& k, std::int64_t) {
   return times<2, a, c, d>(k, 0) * kv_heads(k) * (k.dims[h] == kAllBlocks ? k.dims[g] : 1);
 }
-std::int64_t all_heads(const Kernel& k, std::int64_t) {
-  return k.dims[a] * (k.dims[b] + 2 * k.dims[c]) * k.dims[d];
-}
+std::int64_t all_heads(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[b] + 2 * k.dims[c]) * k.dims[d]; }
 std::int64_t normed_heads(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[b] + k.dims[c]); }
 std::int64_t sinks(const Kernel& k, std::int64_t) { return std::max<std::int64_t>(k.dims[e], 1) * k.dims[b]; }
 std::int64_t columns_in_runs(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[c] + 2 * k.dims[d]); }
@@ -172,13 +170,11 @@ constexpr KernelInfo kKernels[] = {
         {floats(update(of<a, b>, times<5, a, b>)), update(of<a, b>, times<3, a, b>),
          floats(update(adalomo_moment, nothing))},
         {.optimizer = true, .positive = true}),
-    row(head_norm, "head_norm",
-        {read(all_heads), read(times<2, d>), made(all_heads), floats(made(normed_heads))}),
+    row(head_norm, "head_norm", {read(all_heads), read(times<2, d>), made(all_heads), floats(made(normed_heads))}),
     row(head_norm_gradient, "head_norm_gradient",
         {read(all_heads), floats(read(normed_heads)), read(times<2, d>), floats(update(times<2, d>)),
          update(all_heads)}),
-    row(attention_sinks, "attention_sinks",
-        {read(sinks, of<b>), update(of<a, b, c, d>), floats(update(of<a, b, c>))}),
+    row(attention_sinks, "attention_sinks", {read(sinks, of<b>), update(of<a, b, c, d>), floats(update(of<a, b, c>))}),
     row(attention_sinks_gradient, "attention_sinks_gradient",
         {read(of<a, b, c, d>), floats(read(of<a, b, c>)), read(of<a, b, c, d>), read(sinks, of<b>),
          floats(update(sinks, times<2, b>))}),

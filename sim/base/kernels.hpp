@@ -170,8 +170,9 @@ enum class KernelKind : std::uint8_t {
   // --- sequences cut over c context ranks, s rows of each here (kernels/cut.hpp says which). block: the keys and
   // values of the rank that is `step` before this one; with step = kAllBlocks those of all ranks, block[c,T,2kvd]. Sums
   // are fp32; step 0 (and kAllBlocks) begins them
-  attention_part,           // (qkv, block[T,2kvd]; sums[T,hd], lse)                     dims b heads s d Sight kv c step
-  attention_part_gradient,  // (qkv, block, out, lse, dout; dq[T,hd] +=, dblock +=)      dims b heads s d Sight kv c step
+  attention_part,  // (qkv, block[T,2kvd]; sums[T,hd], lse)                     dims b heads s d Sight kv c step
+  attention_part_gradient,  // (qkv, block, out, lse, dout; dq[T,hd] +=, dblock +=)      dims b heads s d Sight kv c
+                            // step
   take_columns,             // (x[T,columns]; y[T,n])                                         dims T columns first n
   put_columns,              // (sums[T,n]; x[T,columns] in place)                             dims T columns first n
   // Heads in place of rows, around an all-to-all (Jacobs et al., arXiv 2309.14509): each of the runs of columns [n|m|m]
@@ -184,9 +185,11 @@ enum class KernelKind : std::uint8_t {
   // A step of one matrix, whose second moment is kept as sums of rows and of columns; rows = 1: a vector, all of whose
   // moment is kept. Clears the gradient. last: of the matrices of a segment
   adalomo,  // (; gradient[r,c], parameters[r,c], moment[r+c], or [c] of a vector)            dims r c last
-  // --- around attention. head_norm: RMS norm of every head of queries and keys, with a gain [d] for all queries and one
+  // --- around attention. head_norm: RMS norm of every head of queries and keys, with a gain [d] for all queries and
+  // one
   // for all keys (Henry et al., arXiv 2010.04245, section 3; Qwen3); values are copied. sinks: each head has one more
-  // score, whose key has no value (Xiao et al., arXiv 2309.17453, section 3; gpt-oss): lse and out become those with it.
+  // score, whose key has no value (Xiao et al., arXiv 2309.17453, section 3; gpt-oss): lse and out become those with
+  // it.
   // c > 0: heads are those of one of c context ranks, with whole sequences. gate: y = x sigmoid(u)
   head_norm,                 // (qkv[T,(heads+2kv)d], gain[2,d]; y, stats[T,heads+kv])           dims T heads kv d
   head_norm_gradient,        // (qkv, stats, gain; dgain +=, dy -> dqkv in place)                dims T heads kv d

@@ -92,7 +92,8 @@ int run_collective(const Arguments& arguments) {
   if (!common.quiet)
     for (const auto& warning : cluster.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
   const auto group = cost::place(question, cluster.spec, cluster.sized);
-  if (line->has("faults")) cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
+  if (line->has("faults"))
+    cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);

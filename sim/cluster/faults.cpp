@@ -91,8 +91,9 @@ Health::Health(const Machine& machine, const std::vector<Fault>& faults)
   for (const auto node : nodes) go_round(machine, node);
 }
 
-// What went over NICs that are down is spread over the others of the node (NCCL from 2.27 on), in equal parts: with d of n down
-// each of the others has room for n - d of the n parts of its own traffic. A flow of a NIC that is down goes at the mean of theirs.
+// What went over NICs that are down is spread over the others of the node (NCCL from 2.27 on), in equal parts: with d
+// of n down each of the others has room for n - d of the n parts of its own traffic. A flow of a NIC that is down goes
+// at the mean of theirs.
 void Health::go_round(const Machine& machine, std::int64_t node) {
   const std::int64_t count = machine.spec().nics_per_node;
   std::vector<Device> down, up;
@@ -232,8 +233,8 @@ std::uint32_t Health::level(std::uint64_t ranks, std::uint64_t pass) const {
 ClusterSpec with_faults(ClusterSpec spec, const std::vector<Fault>& faults) {
   for (const auto& fault : faults)
     if (fault.kind() == Fault::Kind::gpu || fault.kind() == Fault::Kind::jitter)
-      throw UserError(fmt::format("'faults': {}, and a collective alone has no kernels; name a NIC or a link",
-                                  describe(fault)));
+      throw UserError(
+          fmt::format("'faults': {}, and a collective alone has no kernels; name a NIC or a link", describe(fault)));
   const Machine machine(spec);
   const Health health(machine, faults);
   Health::Cables crossed;

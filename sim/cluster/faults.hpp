@@ -69,8 +69,9 @@ class Health {
   std::uint64_t seed_ = 0;
 };
 
-// The machine as one collective of all its nodes meets it: rings go at the rate of their slowest member, so links inside the
-// nodes and NICs have the least share that any member has left. Throws UserError, also for faults of kernels.
+// The machine as one collective of all its nodes meets it: rings go at the rate of their slowest member, so links
+// inside the nodes and NICs have the least share that any member has left. Throws UserError, also for faults of
+// kernels.
 ClusterSpec with_faults(ClusterSpec spec, const std::vector<Fault>& faults);
 
 }  // namespace rehearsal::cluster

@@ -19,8 +19,7 @@ void KeptAway::keep(const Coordinates& at, std::size_t use, LocalTask since) {
     here.buffers.push_back(id), size += kept.here.back().size;
   }
   if (size == Bytes{}) return;
-  kept.away = draft_.program.buffer(
-      {.size = size, .category = graph::MemoryCategory::activations, .tier = Tier::host});
+  kept.away = draft_.program.buffer({.size = size, .category = graph::MemoryCategory::activations, .tier = Tier::host});
   kept.since = tiers_.copy(size, here, {Tier::host, {kept.away}}, at, {since});
   kept_[{at.stage, at.microbatch, use}] = std::move(kept);
 }

@@ -18,8 +18,7 @@ class KeptAway {
   // keep() follows the forward of a use, which ends with `since`. bring() precedes its backward, which waits for it;
   // `room`: what the copy back waits for.
   void keep(const graph::Coordinates& at, std::size_t use, LocalTask since);
-  void bring(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask>& waits,
-             std::vector<LocalTask> room);
+  void bring(const graph::Coordinates& at, std::size_t use, std::vector<LocalTask>& waits, std::vector<LocalTask> room);
 
  private:
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::size_t>;  // stage, micro-batch or piece of one, use

@@ -101,8 +101,8 @@ class PassBuilder {
     if (steps_beside_ > 0 && --steps_beside_ == 0)
       result_.operations[beside_].beside_operations = result_.operations.size() - beside_;
   }
-  // Makes the operations since `first` last at least `host`: the GPU idles for the time that their kernels leave, and those
-  // of `other`, which the same thread launches.
+  // Makes the operations since `first` last at least `host`: the GPU idles for the time that their kernels leave, and
+  // those of `other`, which the same thread launches.
   void bound_by_host(std::size_t first, Time host, Pass pass, std::optional<WorkId> other = {}) {
     if (plan_.job.framework.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
     auto kernels = plan_.job.framework.launch_blocking ? Sequence{} : run(first);
@@ -192,8 +192,7 @@ void send_away(Part& part, double share) {
   };
   double all = part.input ? double(part.values[*part.input].size.count()) : 0, free = 0;
   for (std::size_t v = 0; v < part.values.size(); ++v)
-    if (waits(v) && v != part.input)
-      (held.contains(v) ? all : free) += double(part.values[v].size.count());
+    if (waits(v) && v != part.input) (held.contains(v) ? all : free) += double(part.values[v].size.count());
   const double of_each = free > 0 ? std::min(1., share * (all + free) / free) : 0;
   const auto n = part.values.size();
   for (std::size_t v = 0; v < n; ++v) {

@@ -191,7 +191,8 @@ LocalTask ShardedPasses::pass(const Coordinates& at, bool last, std::vector<Loca
   return done;
 }
 
-// What is left of a pass goes with what its last part has filled: it is no third batch that the next pass would wait for.
+// What is left of a pass goes with what its last part has filled: it is no third batch that the next pass would wait
+// for.
 void ShardedPasses::close_open() {
   for (const bool experts : {false, true}) {
     auto& open = open_[experts ? 1 : 0];

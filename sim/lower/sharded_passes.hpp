@@ -120,8 +120,8 @@ class ShardedPasses {
   GradientBuckets filling_;                                // ZeRO-2
   bool last_ = false;                                      // the pass being emitted completes gradients of its stage
   std::map<Unit, std::array<std::optional<BufferId>, 2>> sums_;  // whole gradients that passes add to: dense, experts
-  std::array<Bucket, 2> open_;                             // dense, experts
-  Batch batch_;                                            // buckets that the computing unit filled
+  std::array<Bucket, 2> open_;                                   // dense, experts
+  Batch batch_;                                                  // buckets that the computing unit filled
   std::deque<Batch> waiting_;
   std::size_t closed_ = 0;          // batches so far
   std::vector<LocalTask> reduced_;  // the last reduction of each batch that became tasks

@@ -81,7 +81,8 @@ void layout(const models::Transformer& model, const models::Training& t, const P
   if (!part) return partitioned(t, p, all);
   if (again)
     add("training.offload.activations",
-        "'share' and 'layers' are of layers that keep what they made, and recompute full keeps checkpoints alone, which "
+        "'share' and 'layers' are of layers that keep what they made, and recompute full keeps checkpoints alone, "
+        "which "
         "leave as a whole; set it to host");
   else if (o.activations != Tier::host)
     add("training.offload.activations.to", "a part of what layers keep waits on the host; set it to host");

@@ -39,11 +39,12 @@ StatePolicy state_policy(const Plan& plan) {
   p.reduce = each_time                                     ? Policy::Reduce::per_part
              : overlaps && (plan.replicas() > 1 || served) ? Policy::Reduce::under_backward
                                                            : Policy::Reduce::at_end;
-  // With pipelines torch's own sharding sums in whole gradients and reduces once (torch.distributed.pipelining, stage.py,
-  // backward_maybe_with_nosync: "accumulate gradients on previous steps and reduce them on the last step"). Who fills buckets of
-  // his own reduces each micro-batch; DeepSpeed refuses ZeRO-2 there for that.
-  p.reduces_last = zero == 2 && job.framework.bucket_parameters == 0 && job.parallelism.pipeline > 1 && job.microbatches > 1 && !plan.performed() &&
-                   p.gradients == Tier::device && p.update == Policy::Update::device && !training.defragment;
+  // With pipelines torch's own sharding sums in whole gradients and reduces once (torch.distributed.pipelining,
+  // stage.py, backward_maybe_with_nosync: "accumulate gradients on previous steps and reduce them on the last step").
+  // Who fills buckets of his own reduces each micro-batch; DeepSpeed refuses ZeRO-2 there for that.
+  p.reduces_last = zero == 2 && job.framework.bucket_parameters == 0 && job.parallelism.pipeline > 1 &&
+                   job.microbatches > 1 && !plan.performed() && p.gradients == Tier::device &&
+                   p.update == Policy::Update::device && !training.defragment;
   p.reduces_beside = overlaps && p.update != Policy::Update::in_backward;
   const bool shards = plan.performed() || job.framework.zero1_reduces == models::Zero1Reduces::shards;
   p.sums_to_shards = p.shards_gradients || (zero == 1 && shards);

@@ -24,7 +24,7 @@ struct StatePolicy {
   Update update = Update::device;
 
   bool shards_optimizer = false, shards_gradients = false, shards_parameters = false;  // else whole on every replica
-  bool sums_to_shards = false;                          // reduce-scatter; else all-reduce
+  bool sums_to_shards = false;  // reduce-scatter; else all-reduce
   // Of `per_part`: gradients of a stage are whole from its first backward to its last, and reduced behind that one.
   bool reduces_last = false;
   bool gathers_beside = false, reduces_beside = false;  // while other parts compute; else these wait

@@ -129,8 +129,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   const Node* training_node = top.find("training");
   auto training = load_training(context, training_node, root);
   scenario.optimizer_sync = training.optimizer_sync;
-  if (model && !(training_node && training_node->find("context")))
-    training.training.context = usual_context(*model);
+  if (model && !(training_node && training_node->find("context"))) training.training.context = usual_context(*model);
   auto chosen = choose_framework(context, top.find("framework"), root, training, training_node, parallelism, cluster);
   auto& framework = chosen.framework;
   if (framework) training.training.gradient_precision = chosen.gradient_precision;

@@ -108,9 +108,9 @@ std::optional<GpuChoice> relative_of(Context& context, MapReader& map, const Gpu
   return nearest;
 }
 
-// A GPU of which only the data sheet is known: its attention kernels scale with the peak, its sustained bandwidth with the
-// bandwidth of the memory, its gains by fp8 and fp4 with those peaks, and the other constants are those of the relative.
-// All of them are assumed.
+// A GPU of which only the data sheet is known: its attention kernels scale with the peak, its sustained bandwidth with
+// the bandwidth of the memory, its gains by fp8 and fp4 with those peaks, and the other constants are those of the
+// relative. All of them are assumed.
 void assume_relative(Context& context, MapReader& map, GpuChoice& choice, Citations& citations) {
   const auto before = context.problems.count();
   for (const char* key : kDataSheet) map.require(key, "as its data sheet says");
@@ -130,11 +130,15 @@ void assume_relative(Context& context, MapReader& map, GpuChoice& choice, Citati
     auto value = field.get(&of);
     if (value.absent()) continue;
     if (auto* rate = std::get_if<FlopRate>(&value)) *rate = *rate * (peak(gpu) / peak(of));
-    if (auto* bandwidth = std::get_if<Bandwidth>(&value)) *bandwidth = *bandwidth * (gpu.memory_bandwidth / of.memory_bandwidth);
-    if (auto* speedup = std::get_if<double>(&value); speedup && field.key.starts_with("fp8_")) *speedup *= share(Precision::fp8);
-    if (auto* speedup = std::get_if<double>(&value); speedup && field.key.starts_with("fp4_")) *speedup *= share(Precision::fp4);
+    if (auto* bandwidth = std::get_if<Bandwidth>(&value))
+      *bandwidth = *bandwidth * (gpu.memory_bandwidth / of.memory_bandwidth);
+    if (auto* speedup = std::get_if<double>(&value); speedup && field.key.starts_with("fp8_"))
+      *speedup *= share(Precision::fp8);
+    if (auto* speedup = std::get_if<double>(&value); speedup && field.key.starts_with("fp4_"))
+      *speedup *= share(Precision::fp4);
     field.set(&choice.gpu, value);
-    citations.sources[field.key] = fmt::format("as of {}, {}", of.name, choice.like.empty() ? "the nearest data sheet" : "its relative");
+    citations.sources[field.key] =
+        fmt::format("as of {}, {}", of.name, choice.like.empty() ? "the nearest data sheet" : "its relative");
     citations.assumed.push_back(field.key);
   }
   if (!map.given("framework")) choice.flash_framework = relative->flash_framework;

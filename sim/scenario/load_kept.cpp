@@ -18,16 +18,18 @@ void check_loss(Context& context, const Node& root, const models::Training& trai
   const auto refuse = [&](std::string_view path, bool wrong, const std::string& why) {
     if (wrong) context.problems.error(place_of(root, path), why);
   };
-  const bool fused = framework.loss == LossKernels::linear_fused, chunks = fused || framework.loss == LossKernels::chunked;
+  const bool fused = framework.loss == LossKernels::linear_fused,
+             chunks = fused || framework.loss == LossKernels::chunked;
   refuse("framework.loss_chunks", framework.loss_chunks > 0 && !chunks,
          "'loss_chunks' cuts the tokens of a loss 'chunked' or 'linear-fused'; choose one, or leave it out");
   if (!chunks) return;
   refuse("framework.loss", framework.native_kernels,
          "this program's own kernels have the logits of all tokens; leave 'loss' out");
-  refuse("framework.loss", fused && tensor > 1,
-         fmt::format("'linear-fused' makes loss and gradients of whole rows of logits, of which each of {} tensor ranks "
-                     "has a slice; set 'loss' to chunked, or 'tensor' to 1",
-                     tensor));
+  refuse(
+      "framework.loss", fused && tensor > 1,
+      fmt::format("'linear-fused' makes loss and gradients of whole rows of logits, of which each of {} tensor ranks "
+                  "has a slice; set 'loss' to chunked, or 'tensor' to 1",
+                  tensor));
   refuse("framework.loss", training.updates_at_once(),
          "an optimizer that steps inside the backward takes each gradient once, and chunks add to that of the head; "
          "choose another 'loss'");
@@ -60,7 +62,8 @@ void check_storage(Context& context, const Node& root, const models::Transformer
   const bool moe = model.is_moe();
   idle(StoredValue::latents, "latents", model.mla.has_value(), "latent attention ('mla')", false, "");
   idle(StoredValue::attention_out, "attention_out",
-       any([](const auto& row) { return row.spec.mixer.kind == models::MixerKind::attention; }), "attention", false, "");
+       any([](const auto& row) { return row.spec.mixer.kind == models::MixerKind::attention; }), "attention", false,
+       "");
   idle(StoredValue::dispatched, "dispatched", moe, "experts", again(RecomputeModule::moe), "moe");
   idle(StoredValue::moe_act, "moe_act", moe, "experts", again(RecomputeModule::moe), "moe");
   idle(StoredValue::mlp_act, "mlp_act", any([](const auto& row) { return row.spec.ffn.width > 0; }), "dense layers",

@@ -109,12 +109,16 @@ class LayerList {
   std::int64_t total_ = 0;
 };
 
-// Megatron's defaults of a Mamba-2 mixer: heads of 64 columns, twice as many columns as the layer has (expand), 8 groups, a state of
-// 128 (megatron/core/ssm/mamba_mixer.py); heads are a multiple of the groups.
+// Megatron's defaults of a Mamba-2 mixer: heads of 64 columns, twice as many columns as the layer has (expand), 8
+// groups, a state of 128 (megatron/core/ssm/mamba_mixer.py); heads are a multiple of the groups.
 Mixer mamba2(const models::Transformer& model) {
   constexpr std::int64_t kHead = 64, kGroups = 8, kState = 128;
   const auto heads = std::max<std::int64_t>(2 * model.hidden / kHead / kGroups, 1) * kGroups;
-  return {.heads = heads, .kv_heads = kGroups, .head_dim = kState, .kind = models::MixerKind::mamba2, .value_columns = kHead};
+  return {.heads = heads,
+          .kv_heads = kGroups,
+          .head_dim = kState,
+          .kind = models::MixerKind::mamba2,
+          .value_columns = kHead};
 }
 
 }  // namespace
@@ -140,7 +144,8 @@ void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& 
         break;
       case 'E':
         half.ffn = usual.ffn;
-        if (!half.ffn.has_experts()) problems.error(text.where(), "'E' is a layer of experts; give family moe and 'experts'");
+        if (!half.ffn.has_experts())
+          problems.error(text.where(), "'E' is a layer of experts; give family moe and 'experts'");
         break;
       default:
         problems.error(text.where(), fmt::format("'pattern' is made of M, G, *, - and E; found '{}'", letter));

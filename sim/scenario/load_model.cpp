@@ -144,7 +144,8 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   else if (pattern)
     load_pattern(problems, *pattern, model);
   if (pattern && map.given("layers") && !listed && said != model.layers)
-    problems.warn(map.at("layers"), fmt::format("'layers' is {}, and 'pattern' has {}, which are taken", said, model.layers));
+    problems.warn(map.at("layers"),
+                  fmt::format("'layers' is {}, and 'pattern' has {}, which are taken", said, model.layers));
   if (window > 0) set_window(model, window);
   if (problems.count() != before) return std::nullopt;
   return model;

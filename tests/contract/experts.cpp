@@ -65,8 +65,10 @@ TEST_CASE("skewed loads cost time and memory; a capacity cuts both and drops tok
 TEST_CASE("switches of releases move the step the way that their authors say") {
   const Sets blocks{"framework.host_time_per_kernel=60us"};
   CHECK(step(with(blocks, {"framework.cuda_graph=router"})) < step(blocks));
-  CHECK(step(with(blocks, {"framework.cuda_graph=attention+router"})) <= step(with(blocks, {"framework.cuda_graph=router"})));
-  CHECK(step(with(blocks, {"framework.cuda_graph=full"})) < step(with(blocks, {"framework.cuda_graph=attention+router"})));
+  CHECK(step(with(blocks, {"framework.cuda_graph=attention+router"})) <=
+        step(with(blocks, {"framework.cuda_graph=router"})));
+  CHECK(step(with(blocks, {"framework.cuda_graph=full"})) <
+        step(with(blocks, {"framework.cuda_graph=attention+router"})));
   CHECK(step(with(blocks, {"framework.fused_router=true"})) < step(blocks));
   CHECK(step(with(blocks, {"framework.host_loop_time=200us"})) > step(blocks));
   CHECK(step(with(blocks, {"experts.capacity=1"})) < step(blocks));  // the host runs ahead

@@ -115,7 +115,8 @@ TEST_CASE("bytes over data are those of the closed form, whatever does not name 
     ++asked, mixtures += training.moe;
     for (int i = 0; i < 4; ++i) {
       const auto sets = training.some(random);
-      // Whole gradients wait on the GPU for the last backward of a pipeline with ZeRO-2; where states leave it, each pass reduces.
+      // Whole gradients wait on the GPU for the last backward of a pipeline with ZeRO-2; where states leave it, each
+      // pass reduces.
       if (training.zero == 2 && training.pipeline > 1 && std::any_of(sets.begin(), sets.end(), [](const auto& set) {
             return says(set, "optimizer") || says(set, "gradients") || says(set, "defragment=true");
           }))

@@ -235,8 +235,8 @@ TEST_CASE("checkpoints cut over a tensor group: a part of the memory for one gat
 TEST_CASE("a share of what layers keep waits on the host, at any detail") {
   const double layer = 2048 * 1024 * 114.;
   const auto away = [](const char* activations, const Sets& more = {}) {
-    return predicted(kSmall, with({"training.recompute=none", std::string("training.offload.activations=") + activations},
-                                  more));
+    return predicted(
+        kSmall, with({"training.recompute=none", std::string("training.offload.activations=") + activations}, more));
   };
   const auto stays = predicted(kSmall, {"training.recompute=none"});
   for (const double share : {.25, .5}) {

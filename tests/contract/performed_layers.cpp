@@ -76,7 +76,9 @@ TEST_CASE("a sink, a gate or a norm of heads that is left out is found out") {
 }
 
 TEST_CASE("what own kernels do not see is refused by name") {
-  const auto refusal = [](std::initializer_list<std::string> sets) { return [=] { train(kGpt, with(kSmallLlama, sets)); }; };
+  const auto refusal = [](std::initializer_list<std::string> sets) {
+    return [=] { train(kGpt, with(kSmallLlama, sets)); };
+  };
   CHECK_THROWS_WITH_AS(
       refusal({"parallelism={context: 2, data: 1}", "training.context=ring", "model.mixer={window: 5}"})(),
       doctest::Contains("'ring' sends keys and values past queries that do not see them"), UserError);

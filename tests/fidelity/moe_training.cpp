@@ -2,9 +2,9 @@
 // release: moe_training.csv (performance summaries of Megatron-Bridge, DeepSeek-V3 on GB200 of Megatron-LM; which
 // dispatcher, CUDA graphs, overlap and recomputation a recipe of that day set).
 //
-// These tables are not a test on unseen runs: the constants of permutations, activations and dispatch were fitted on them (a
-// prototype of the same equations: 6.9, 8.2 and 2.8 %). The limits keep those constants effective. Launches of the host are not: their
-// counts come from sources and their price from other tables (models/README.md, section 5).
+// These tables are not a test on unseen runs: the constants of permutations, activations and dispatch were fitted on
+// them (a prototype of the same equations: 6.9, 8.2 and 2.8 %). The limits keep those constants effective. Launches of
+// the host are not: their counts come from sources and their price from other tables (models/README.md, section 5).
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,9 +19,10 @@ using namespace rehearsal;
 
 namespace {
 
-// Measured errors plus a margin. They were .075, .106 and .038 while the time of a launch and four counts of launches were fitted on
-// these tables as well. Counted launches, priced elsewhere, err more here and by a fifth to a tenth of it elsewhere: 65 -> 5 %,
-// 15 -> 6, 21 -> 14, 35 -> 27 on four tables of mixtures on H100 and H800 that were not shown to the former constants.
+// Measured errors plus a margin. They were .075, .106 and .038 while the time of a launch and four counts of launches
+// were fitted on these tables as well. Counted launches, priced elsewhere, err more here and by a fifth to a tenth of
+// it elsewhere: 65 -> 5 %, 15 -> 6, 21 -> 14, 35 -> 27 on four tables of mixtures on H100 and H800 that were not shown
+// to the former constants.
 const std::map<std::string, double> kLimits{
     {"mbridge_moe_gb200", .098}, {"mbridge_moe_b200", .125}, {"dsv3_gb200_ablation", .052}};
 

@@ -226,8 +226,8 @@ TEST_CASE("attention to a block is priced as the busiest rank has it") {
   CHECK(part(Mask::causal_balanced, kAllBlocks) == whole(256, true));
   // Windows of W = 48 positions: causal 48 x 64 - 48^2 / 2 pairs of the own block; the block before has 64 - 48 + 1 ..
   // keys for the first queries, 47 46 .. 1 0 of them, 17.6 on average; gathered in order all queries of the last rank
-  // see 48. Chunks of 48, in order: the third rank has the last 16 positions of one, which see 33 .. 48, and a whole one:
-  // 648 + 1176 pairs, 28.5 keys; the others have 1312, 1568 and 1312.
+  // see 48. Chunks of 48, in order: the third rank has the last 16 positions of one, which see 33 .. 48, and a whole
+  // one: 648 + 1176 pairs, 28.5 keys; the others have 1312, 1568 and 1312.
   const auto kernel = [&](Sight sight, std::int64_t step) {
     return fused_attention({KernelKind::attention_part, {1, 8, 64, 32, sight.dim(), 8, 4, step}, {}, Precision::bf16});
   };
@@ -240,7 +240,8 @@ TEST_CASE("attention to a block is priced as the busiest rank has it") {
   double before = 0;
   for (std::int64_t keys = 1; keys <= 260; ++keys) {
     const Kernel one{KernelKind::attention, {1, 8, 256, 32, Sight{Mask::causal, keys}.dim()}, {}, Precision::bf16};
-    const double now = bare.kernel(one), all = bare.kernel({KernelKind::attention, {1, 8, 256, 32, 1}, {}, Precision::bf16});
+    const double now = bare.kernel(one),
+                 all = bare.kernel({KernelKind::attention, {1, 8, 256, 32, 1}, {}, Precision::bf16});
     CHECK(now >= before);
     CHECK(now <= all);
     if (keys >= 256) CHECK(now == all);

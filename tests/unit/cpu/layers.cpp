@@ -157,8 +157,8 @@ TEST_CASE("attention and its gradient") {
     }
 }
 
-// A row of 3 heads of queries, 2 of keys and 2 of values, each of 5 columns: every head of queries and keys is a row of an
-// RMS norm, values stay.
+// A row of 3 heads of queries, 2 of keys and 2 of values, each of 5 columns: every head of queries and keys is a row of
+// an RMS norm, values stay.
 TEST_CASE("norms of the heads of queries and keys, and their gradient") {
   constexpr std::int64_t T = 4, heads = 3, kv = 2, d = 5, columns = (heads + 2 * kv) * d;
   Floats x = random(T * columns, 1, 2), gain = random(2 * d, 2), y(T * columns, NAN), stats(T * (heads + kv), NAN);
@@ -179,8 +179,8 @@ TEST_CASE("norms of the heads of queries and keys, and their gradient") {
   const Floats direction = random(T * columns, 4), before = random(2 * d, 5);
   Floats dx = direction, dgain = before;
   run(KernelKind::head_norm_gradient, {T, heads, kv, d}, {&x, &stats, &gain, &dgain, &dx});
-  CHECK(distance(dx, slopes([&](const Doubles& v) { return inner(wide(direction), oracle(v, wide(gain))); },
-                            wide(x))) < kClose);
+  CHECK(distance(dx, slopes([&](const Doubles& v) { return inner(wide(direction), oracle(v, wide(gain))); }, wide(x))) <
+        kClose);
   Doubles gains = slopes([&](const Doubles& g) { return inner(wide(direction), oracle(wide(x), g)); }, wide(gain));
   for (std::size_t j = 0; j < before.size(); ++j) gains[j] += before[j];
   CHECK(distance(dgain, gains) < kClose);

@@ -82,7 +82,8 @@ inline bool sees(const Sight& sight, std::int64_t i, std::int64_t j) {
 
 // Softmax of the scores that are seen. lse, when asked for, is [batch, heads, positions].
 inline Doubles attention(std::int64_t batch, std::int64_t heads, std::int64_t kv, std::int64_t s, std::int64_t d,
-                         const Sight& sight, const Doubles& qkv, Doubles* lse = nullptr, const Doubles* sinks = nullptr) {
+                         const Sight& sight, const Doubles& qkv, Doubles* lse = nullptr,
+                         const Doubles* sinks = nullptr) {
   const std::int64_t width = heads * d, kv_width = kv * d;
   Doubles out(batch * s * width);
   if (lse) lse->assign(batch * heads * s, 0);

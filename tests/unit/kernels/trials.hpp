@@ -101,9 +101,9 @@ inline std::vector<Trial> context_trials() {
     std::int64_t b, heads, s, d, kv;
   };
   for (const auto& [b, heads, s, d, kv] : {Shape{1, 2, 70, 8, 1}, Shape{2, 1, 6, 33, 1}, Shape{1, 4, 130, 32, 2}})
-    for (const Sight sight : {Sight{Mask::none}, Sight{Mask::causal}, Sight{Mask::causal_balanced},
-                              Sight{Mask::causal, 75}, Sight{Mask::causal_balanced, 5},
-                              Sight{Mask::causal_balanced, 90, true}})
+    for (const Sight sight :
+         {Sight{Mask::none}, Sight{Mask::causal}, Sight{Mask::causal_balanced}, Sight{Mask::causal, 75},
+          Sight{Mask::causal_balanced, 5}, Sight{Mask::causal_balanced, 90, true}})
       for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, kAllBlocks})
         for (const std::int64_t rank : {0, 1, 2}) {
           const auto dims = [&, bb = b, hh = heads, ss = s, dd = d, kk = kv](std::int64_t of) {

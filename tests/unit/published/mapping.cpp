@@ -81,7 +81,8 @@ TEST_CASE("the first machine and the first framework count, settings add up") {
 }
 
 TEST_CASE("a setting may be a number that the row prints") {
-  const auto m = mapping("  - {when: {notes: alpha}, set: {a: number after alpha in notes}, over: {b: number after beta in notes}}\n");
+  const auto m = mapping(
+      "  - {when: {notes: alpha}, set: {a: number after alpha in notes}, over: {b: number after beta in notes}}\n");
   const auto printed = m.of(run({{"gpu", "A100"}, {"notes", "Figure 9; alpha 0.522; beta none"}}));
   CHECK(printed.set == std::vector<std::pair<std::string, std::string>>{{"a", "0.522"}});
   CHECK(printed.over.empty());
