@@ -10,12 +10,12 @@ namespace rehearsal {
 
 // Each throws UserError with what was found, what is allowed and an example. Negative and non-finite values are
 // refused.
-Time parse_time(std::string_view text);            // ps ns us ms s min h
-Bytes parse_bytes(std::string_view text);          // B kB MB GB TB PB KiB MiB GiB TiB
-Bandwidth parse_bandwidth(std::string_view text);  // <bytes>/s or <bits>/s: GB/s GiB/s Gb/s
-FlopRate parse_flop_rate(std::string_view text);   // FLOP/s GFLOP/s TFLOP/s PFLOP/s
-Duration parse_duration(std::string_view text);    // ms s min h d y; a year has 365 d
-Power parse_power(std::string_view text);          // W kW MW
+Time parse_time(std::string_view text);               // ps ns us ms s min h
+Bytes parse_bytes(std::string_view text);             // B kB MB GB TB PB KiB MiB GiB TiB
+Bandwidth parse_bandwidth(std::string_view text);     // <bytes>/s or <bits>/s: GB/s GiB/s Gb/s
+FlopRate parse_flop_rate(std::string_view text);      // FLOP/s GFLOP/s TFLOP/s PFLOP/s
+Duration parse_duration(std::string_view text);       // ms s min h d y; a year has 365 d
+Power parse_power(std::string_view text);             // W kW MW
 CarbonIntensity parse_carbon(std::string_view text);  // g/kWh kg/kWh
 Count parse_count(std::string_view text);             // a number, or one with k M B T
 

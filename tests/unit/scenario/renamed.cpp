@@ -68,7 +68,8 @@ TEST_CASE("the kind of the links inside a node may stand beside their rate") {
   };
   CHECK(with("kind=xgmi").digest == with("interconnect=assumed-xgmi").digest);
   CHECK(with("kind=xgmi").digest != with("kind=nvlink").digest);
-  CHECK_THROWS_WITH_AS(with("kind=wire"), doctest::Contains("'kind' must be one of nvlink, xgmi, pcie; found 'wire'"), UserError);
+  CHECK_THROWS_WITH_AS(with("kind=wire"), doctest::Contains("'kind' must be one of nvlink, xgmi, pcie; found 'wire'"),
+                       UserError);
 }
 
 TEST_CASE("one key under both names is given twice") {
