@@ -49,15 +49,9 @@ constexpr double kBesideBackward = 1.4;
 
 bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
 
-double boundaries(RecomputeModule module) {
-  switch (module) {
-    case RecomputeModule::layernorm:
-      return 2;
-    case RecomputeModule::mlp:  // of dense layers alone
-      return 0;
-    default:
-      return 1;
-  }
+double boundaries(RecomputeModule module, bool dense) {
+  if (module == RecomputeModule::mlp) return dense ? 1 : 0;
+  return module == RecomputeModule::layernorm ? 2 : 1;
 }
 
 }  // namespace
@@ -121,8 +115,7 @@ double FrameworkRewrite::checkpoints() const {
   if (training.recompute == Recompute::none) return 0;
   if (training.recompute_modules.empty()) return kCheckpoint;
   double count = 0;
-  for (const auto module : training.recompute_modules)
-    count += module == RecomputeModule::mlp && layer_.ffn.width > 0 ? 1 : boundaries(module);
+  for (const auto module : training.recompute_modules) count += boundaries(module, layer_.ffn.width > 0);
   return kCheckpoint * count;
 }
 

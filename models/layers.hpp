@@ -49,6 +49,7 @@ struct Mixer {
   std::int64_t keys() const { return kv_heads * head_dim; }
   std::int64_t values() const { return heads * value_dim(); }
   std::int64_t seen_at_most() const { return window > 0 ? window : sparse; }
+  bool sees_part() const { return chunk + seen_at_most() > 0; }
 };
 
 // What happens to each token by itself: one network of `width`, or `experts` of width `expert_width`, of which a token

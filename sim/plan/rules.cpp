@@ -150,7 +150,7 @@ struct Checks {
                       "flash, or leave 'context' out",
                       p.context));
     if (training.context == models::ContextKind::ring &&
-        any([](const models::LayerSpec& layer) { return layer.mixer.chunk + layer.mixer.seen_at_most() > 0; }))
+        any([](const models::LayerSpec& layer) { return layer.mixer.sees_part(); }))
       add("training.context",
           "'ring' sends keys and values past queries that do not see them, which no framework does; set "
           "'training.context' to all-gather or all-to-all");

@@ -114,7 +114,7 @@ void check_device(Context& context, const models::Training& training, bool nativ
 // A ring sends keys past queries that do not see them (plan/rules.cpp): layers that see a part of the sequence gather.
 models::ContextKind usual_context(const models::Transformer& model) {
   for (const auto& [layer, count] : models::layer_table(model).rows)
-    if (layer.mixer.chunk + layer.mixer.seen_at_most() > 0) return models::ContextKind::all_gather;
+    if (layer.mixer.sees_part()) return models::ContextKind::all_gather;
   return models::Training{}.context;
 }
 

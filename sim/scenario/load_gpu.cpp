@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <span>
 
 #include "cluster/fields.hpp"
@@ -22,6 +22,13 @@ bool gives(const Node& over, std::string_view key) {
   if (value && value->kind == Node::Kind::map && value->find("value")) value = value->find("value");
   return value &&
          (dot == std::string_view::npos || (value->kind == Node::Kind::map && gives(*value, key.substr(dot + 1))));
+}
+
+// Whose products a speedup over bf16 is of.
+std::optional<Precision> of_precision(std::string_view key) {
+  if (key.starts_with("fp8_")) return Precision::fp8;
+  if (key.starts_with("fp4_")) return Precision::fp4;
+  return {};
 }
 
 // A named GPU has measured rates. If its SM count or its memory bandwidth is replaced, the rates that scale with it are
@@ -51,9 +58,9 @@ void keep_shares(Context& context, const Part& part, const Node& over, cluster::
     return before == file.gpu.peak.end() || now == gpu.peak.end() ? 1 : now->second / before->second;
   };
   for (const auto& field : cluster::gpu_fields().fields) {
-    if (!field.key.starts_with("fp8_") && !field.key.starts_with("fp4_")) continue;
-    const auto precision = field.key.starts_with("fp8_") ? Precision::fp8 : Precision::fp4;
-    const double factor = grown(precision) / grown(Precision::bf16);
+    const auto precision = of_precision(field.key);
+    if (!precision) continue;
+    const double factor = grown(*precision) / grown(Precision::bf16);
     const auto value = field.get(&gpu);
     const auto* speedup = std::get_if<double>(&value);
     if (!speedup || factor == 1 || gives(over, field.key)) continue;
@@ -132,10 +139,8 @@ void assume_relative(Context& context, MapReader& map, GpuChoice& choice, Citati
     if (auto* rate = std::get_if<FlopRate>(&value)) *rate = *rate * (peak(gpu) / peak(of));
     if (auto* bandwidth = std::get_if<Bandwidth>(&value))
       *bandwidth = *bandwidth * (gpu.memory_bandwidth / of.memory_bandwidth);
-    if (auto* speedup = std::get_if<double>(&value); speedup && field.key.starts_with("fp8_"))
-      *speedup *= share(Precision::fp8);
-    if (auto* speedup = std::get_if<double>(&value); speedup && field.key.starts_with("fp4_"))
-      *speedup *= share(Precision::fp4);
+    const auto precision = of_precision(field.key);
+    if (auto* speedup = std::get_if<double>(&value); speedup && precision) *speedup *= share(*precision);
     field.set(&choice.gpu, value);
     citations.sources[field.key] =
         fmt::format("as of {}, {}", of.name, choice.like.empty() ? "the nearest data sheet" : "its relative");

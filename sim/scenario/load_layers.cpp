@@ -15,6 +15,14 @@ using Runs = std::vector<models::LayerTable::Row>;
 constexpr std::int64_t kMostLayers = 100'000;
 constexpr int kDeepest = 8;
 
+void append(Runs& runs, const Runs& more) {
+  for (const auto& row : more)
+    if (!runs.empty() && runs.back().spec == row.spec)
+      runs.back().count += row.count;
+    else
+      runs.push_back(row);
+}
+
 class LayerList {
  public:
   LayerList(Diagnostics& problems, const models::Transformer& model) : problems_(problems), model_(model) {
@@ -57,13 +65,6 @@ class LayerList {
       append(runs, once);
     }
     return runs;
-  }
-  static void append(Runs& runs, const Runs& more) {
-    for (const auto& row : more)
-      if (!runs.empty() && runs.back().spec == row.spec)
-        runs.back().count += row.count;
-      else
-        runs.push_back(row);
   }
 
   void mixer(const Node& node, Mixer& mixer) {
@@ -125,7 +126,7 @@ Mixer mamba2(const models::Transformer& model) {
 
 void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& model) {
   const auto usual = models::layer_table(model).last();
-  std::vector<models::LayerTable::Row> runs;
+  Runs runs;
   for (const char letter : text.text) {
     LayerSpec half{.mixer = {.kind = models::MixerKind::none}};
     switch (letter) {
@@ -151,10 +152,7 @@ void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& 
         problems.error(text.where(), fmt::format("'pattern' is made of M, G, *, - and E; found '{}'", letter));
         return;
     }
-    if (!runs.empty() && runs.back().spec == half)
-      ++runs.back().count;
-    else
-      runs.push_back({half, 1});
+    append(runs, {{half, 1}});
   }
   if (runs.empty()) return problems.error(text.where(), "'pattern' has no layers");
   model.layers = std::int64_t(text.text.size());
