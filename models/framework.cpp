@@ -1,6 +1,7 @@
 #include "models/framework.hpp"
 
 #include "models/framework_rewrite.hpp"
+#include "models/vision.hpp"
 
 namespace rehearsal::models {
 
@@ -11,6 +12,7 @@ Network framework_network(const Transformer& model, const Training& training, co
   const FrameworkRun run{model, training, framework, shard, routing};
   const auto rewrite = [&](const Block& block, Recompute mode) { return FrameworkRewrite(block, run).build(mode); };
   Network network{rewrite(parts.embedding, Recompute::none), rewrite(parts.head, Recompute::none), {}, {}, {}};
+  if (model.vision) network.embedding = with_pictures(std::move(network.embedding), run);
   for (const auto& layer : parts.layers) {
     network.layers.push_back(rewrite(layer, training.recompute));
     if (!training.recomputes_alike()) network.kept.push_back(rewrite(layer, Recompute::none));

@@ -41,6 +41,7 @@ constexpr Names kLinear[] = {{"qkv", "qkv gradient", "qkv weights"},
                              {"shared up", "shared up gradient", "shared up weights"},
                              {"shared down", "shared down gradient", "shared down weights"},
                              {"join", "join gradient", "join weights"},
+                             {"patch embedding", "patch embedding gradient", "patch embedding weights"},
                              {"output gate", "output gate gradient", "output gate weights"},
                              {"index query", "index query gradient", "index query weights"},
                              {"index key", "index key gradient", "index key weights"},
@@ -151,7 +152,11 @@ void FrameworkRewrite::backward_linear(const Operator& op) {
     step.tile = first_tile_.at(&op);
     return backward_tiles(std::move(step), weight, in, tiles);
   }
-  step.operands.push_back(write(gradient_of(in)));
+  if (is_given(in)) {  // sums for the bias alone
+    step.what = plain(step.name, element_ * double(forward.m) * double(forward.n), 1, {}).what;
+  } else {
+    step.operands.push_back(write(gradient_of(in)));
+  }
   list.push_back(std::move(step));
   if (!frozen) return weights_.push_back(std::move(weight));
   if (adapted(op)) backward_adapter(op, at_hand, until_then);

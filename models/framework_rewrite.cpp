@@ -305,6 +305,8 @@ void FrameworkRewrite::forward(const Operator& op, std::size_t number) {
     case Kind::add_positions:  // within the kernels of the embedding
       return;
     case Kind::load_rows:
+      return part_.forward.push_back(
+          plain(op.name, element_ * double(block_.values[op.out[0]].elements), 1, {write(op.out[0])}));
     case Kind::add_bias:
     case Kind::squared_error:
       INVARIANT(false, "frameworks train no mlp");

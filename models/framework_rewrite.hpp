@@ -184,6 +184,11 @@ class FrameworkRewrite {
   bool llama() const { return !run_.model.is_gpt(); }  // and what is made like it
   bool is_layer() const { return block_.input && block_.output; }
   bool is_embedding() const { return !block_.input; }
+  // Data, of which nobody asks a gradient.
+  bool is_given(Index v) const {
+    const auto& first = block_.operators.front();
+    return first.kind == OperatorKind::load_rows && first.out.front() == v;
+  }
   static bool is_head(const Operator& op) { return op.name == "head"; }
   double cast_elements(Index v) const;
   // Of values that wait in fewer bits (Training::stored_fp8): framework_storage.cpp.

@@ -1,6 +1,7 @@
 #include "models/lives.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -38,7 +39,7 @@ class Analysis {
       if (v) goes_on_[*v] = true;
     for (const auto& shared : part.carried) from_outside_[shared.value] = !shared.begins;
     for (const auto& shared : part.carried) goes_on_[shared.value] = !shared.ends;
-    for (std::size_t p = 0; p < kPassKinds; ++p) lives_.passes[p].resize(steps(part, static_cast<PassKind>(p)).size());
+    for (std::size_t p = 0; p < kPassKinds; ++p) find_named(p);
     lives_.kept.resize(part.values.size()), lives_.waits.resize(part.values.size());
     for (const auto pass : {PassKind::input_gradient, PassKind::backward}) mark(twice_, steps(part, pass), true, true);
     for (std::size_t v = 0; v < twice_.size(); ++v)
@@ -74,18 +75,27 @@ class Analysis {
  private:
   static std::size_t index(PassKind pass) { return static_cast<std::size_t>(pass); }
 
+  void find_named(std::size_t pass) {
+    const auto& list = steps(part_, static_cast<PassKind>(pass));
+    lives_.passes[pass].resize(list.size());
+    named_[pass].resize(part_.values.size());
+    for (std::size_t i = 0; i < list.size(); ++i)
+      for (const Operand& o : list[i].operands) {
+        if (!is_value(o)) continue;
+        auto& of_value = named_[pass][o.index];
+        of_value.last = {pass, i};
+        if (of_value.first.none()) of_value.first = of_value.last;
+      }
+  }
   Span span(std::uint16_t v, std::initializer_list<PassKind> passes) const {
-    Span span;
+    Span all;
     for (const auto pass : passes) {
-      const auto& list = steps(part_, pass);
-      for (std::size_t i = 0; i < list.size(); ++i)
-        for (const Operand& o : list[i].operands)
-          if (is_value(o) && o.index == v) {
-            span.last = {index(pass), i};
-            if (span.first.none()) span.first = span.last;
-          }
+      const auto& in_pass = named_[index(pass)][v];
+      if (in_pass.first.none()) continue;
+      all.last = in_pass.last;
+      if (all.first.none()) all.first = in_pass.first;
     }
-    return span;
+    return all;
   }
   Span live(std::uint16_t v, std::initializer_list<PassKind> passes) {
     const auto found = span(v, passes);
@@ -169,7 +179,8 @@ class Analysis {
 
   const Part& part_;
   Set twice_;
-  Set from_outside_, goes_on_;  // born outside; dead in other parts or in other passes of this one
+  Set from_outside_, goes_on_;                       // born outside; dead in other parts or in other passes of this one
+  std::array<std::vector<Span>, kPassKinds> named_;  // by value
   Lives lives_;
 };
 

@@ -92,6 +92,42 @@ const Description& layer_feed_forward() {
 
 namespace {
 
+const Description& vision_fields() {
+  using V = Vision;
+  static const Description all = describe<V>(
+      {},
+      choice<&V::family>("family", {{"gpt", Family::gpt}, {"llama", Family::llama}}, kDefault,
+                         "gpt: layers with layer norms and biases; llama: with RMS norms, without biases"),
+      field<&V::layers>("layers", whole(1, 1000), kRequired, "in which patches of one picture see each other"),
+      field<&V::hidden>("hidden", whole(1, kWidest), kRequired, "width between them"),
+      field<&V::heads>("heads", whole(1, 1'000'000), kRequired, "attention heads"),
+      field<&V::head_dim>("head_dim", whole(1, kWidest),
+                          {[](const V& v) { return v.heads > 0 ? v.hidden / v.heads : 0; }, "`hidden` / `heads`"}, ""),
+      field<&V::ffn>("ffn", whole(1, kWidest), {[](const V& v) { return 4 * v.hidden; }, "4 x `hidden`"},
+                     "width of the feed-forward layer"),
+      choice<&V::ffn_kind>("ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}},
+                           {[](const V& v) { return v.family == Family::gpt ? FfnKind::gelu : FfnKind::swiglu; },
+                            "gelu of gpt, swiglu of llama"},
+                           ""),
+      field<&V::qk_norm>("qk_norm", boolean(), kDefault, "of llama: queries and keys are normed, head by head"),
+      field<&V::patch>("patch", whole(1, kWidest), kRequired, "values of a patch: pixels x channels x frames"),
+      field<&V::positions>("positions", whole(0, 1e9), kDefault, "of a learned table that is added to patches"),
+      field<&V::merge>("merge", whole(1, 10'000), kDefault, "patches that become one row of the model"),
+      choice<&V::projector>("projector", {{"mlp", V::Projector::mlp}, {"linear", V::Projector::linear}}, kDefault,
+                            "mlp: merged patches side by side, two products with a GELU between; linear: their mean, "
+                            "one product"),
+      field<&V::projector_ffn>("projector_ffn", whole(1, kWidest),
+                               {[](const V& v) { return v.merged(); }, "`hidden` x `merge`"},
+                               "of an mlp: columns between its products"),
+      field<&V::deepstack>("deepstack", whole(0, 1000), kDefault,
+                           "further projectors, of layers in between, whose rows are added behind the first layers"),
+      field<&V::tokens>("tokens", whole(1, 1e9), kRequired, "rows of each sequence that come from pictures"),
+      field<&V::picture_tokens>("picture_tokens", whole(1, 1e9), {[](const V& v) { return v.tokens; }, "`tokens`"},
+                                "rows of one picture"),
+      field<&V::frozen>("frozen", boolean(), kDefault, "the tower and its projector do not learn"));
+  return all;
+}
+
 // Every value of the runs, for the digest.
 std::string said(const std::vector<LayerTable::Row>& runs) {
   std::string text;
@@ -114,6 +150,9 @@ const Description& model_fields() {
   static const Description all = describe<T>(
       {.groups = {{.key = "mla",
                    .help = "multi-head latent attention (DeepSeek); instead of `kv_heads` and `head_dim`"},
+                  {.key = "vision",
+                   .help = "a tower in front, of which rows of pictures come: on the first stage, computed before its "
+                           "layers (ViT, LLaVA)"},
                   {.key = "mixer", .help = "how tokens see each other, in every layer that does not say it itself"}}},
       nested<&T::mixing>("mixer", mixer_defaults()), settled(field<&T::name>("name", text(), kDefault, "")),
       choice<&T::family>("family",
@@ -134,7 +173,7 @@ const Description& model_fields() {
       settled(opaque<&T::listed>("listed_layers", "runs of layers", said, "")),
       field<&T::hidden>("hidden", whole(1, kWidest), kRequired, "width between layers"),
       field<&T::heads>("heads", whole(1, 1'000'000), {none, "required; an mlp has none"}, "attention heads"),
-      nested<&T::mla>("mla", mla_fields()),
+      nested<&T::mla>("mla", mla_fields()), nested<&T::vision>("vision", vision_fields()),
       field<&T::kv_heads>("kv_heads", whole(1, 1'000'000), {[](const T& m) { return m.heads; }, "`heads`"},
                           "of keys and values: grouped-query attention"),
       field<&T::head_dim>("head_dim", whole(1, kWidest),
@@ -181,6 +220,8 @@ const Description& model_fields() {
       field<&T::learned_positions>("learned_positions", boolean(), kDefault,
                                    "of gpt: a table of them is added to the embedding; false: ALiBi"),
       field<&T::embedding_norm>("embedding_norm", boolean(), kDefault, "of gpt: a layer norm behind the embedding"),
+      field<&T::encoder>("encoder", boolean(), kDefault,
+                         "tokens see later ones, too: `training.causal` is false where it is not given"),
       aside<&T::source>("citations move no answer"));
   return all;
 }

@@ -398,6 +398,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (llama != (model.ffn_kind == FfnKind::swiglu)) refuse(llama ? "llama or moe with gelu" : "ffn_kind swiglu");
   if (model.mla) refuse("latent attention");
   if (model.mtp_layers > 0) refuse("multi-token prediction");
+  if (model.vision) refuse("towers in front of a model");
   for (const auto& [layer, count] : layer_table(model).rows) {
     const auto& [mixer, ffn, skip] = layer;
     if (mixer.kind != MixerKind::attention && model.family != Family::mlp)

@@ -33,6 +33,18 @@ double ffn_matrices(std::int64_t hidden, const FeedForward& ffn, Experts experts
 // values, masks not discounted, and the scores of an indexer.
 double mixing_flops(const Mixer& mixer, std::int64_t sequence);
 
+// Of the layers alone, without ends and modules of multi-token prediction.
+double parameters_of_layers(const Transformer& model);
+
+// The layers of a tower in front as a model of their own. Parameters of all of it, unsharded; FLOPs of its forward for
+// one sequence: of products by weights, of the first of them, whose input has no gradient, and of attention.
+Transformer tower(const Vision& vision);
+double tower_parameters(const Transformer& model);
+struct TowerFlops {
+  double weights = 0, patches = 0, attention = 0;
+};
+TowerFlops tower_flops(const Transformer& model);
+
 // Vocabulary slice of one tensor rank: padded to a multiple of 128 t before slicing, as Megatron does.
 std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);
 

@@ -99,10 +99,17 @@ double parameters_with(const Transformer& m, Experts experts) {
     ends += (m.learned_positions ? double(m.sequence) * h : 0) + (m.embedding_norm ? 4 : 2) * h;  // norms: 2 h each
   else
     ends += h + double(m.mtp_layers) * 3 * h;  // of a module: of both hidden states and before the head
-  return matrices(m, experts) + over_layers(m, [&](const LayerSpec& layer) { return vectors(m, layer); }) + ends;
+  return matrices(m, experts) + over_layers(m, [&](const LayerSpec& layer) { return vectors(m, layer); }) + ends +
+         tower_parameters(m);
 }
 
 }  // namespace
+
+double parameters_of_layers(const Transformer& m) {
+  return over_layers(m, [&](const LayerSpec& layer) {
+    return mixer_matrices(m.hidden, layer.mixer) + ffn_matrices(m.hidden, layer.ffn, Experts::all) + vectors(m, layer);
+  });
+}
 
 double parameters(const Transformer& m) { return parameters_with(m, Experts::all); }
 double active_parameters(const Transformer& m) { return parameters_with(m, Experts::used); }
@@ -122,7 +129,10 @@ Flops model_flops(const Transformer& m, std::int64_t sequence, std::int64_t sequ
       2 * (met - (1 - work.kept) * routed) + (1 + modules) * 2 * double(m.hidden) * double(m.vocabulary);
   const double token = (work.frozen ? 2 : 3) * weights;
   const double attention = work.attended * attention_flops(m, sequence).value();
-  return Flops((token * s * work.useful + 3 * attention) * double(sequences));
+  const auto tower = tower_flops(m);
+  const bool learns = m.vision && !m.vision->frozen && !work.frozen;
+  const double pictures = (learns ? 3 : 1) * (tower.weights + tower.attention) + (learns ? 2 : 1) * tower.patches;
+  return Flops((token * s * work.useful + 3 * attention + pictures) * double(sequences));
 }
 
 std::int64_t vocabulary_slice(const Transformer& m, std::int64_t tensor) {

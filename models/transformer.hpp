@@ -31,6 +31,36 @@ enum class Family : std::uint8_t {
   u_transformer
 };
 
+// A second, smaller network in front, whose rows take the places of tokens (ViT, 2010.11929, section 3.1; LLaVA,
+// 2304.08485, section 4.1): patches of pictures pass a product and `layers` in which those of one picture see each
+// other, both ways, and a projector makes rows of the model of them.
+struct Vision {
+  enum class Projector : std::uint8_t {
+    mlp,    // a norm; `merge` patches side by side; two products with a GELU between them (Qwen2-VL, 2409.12191, 2.1)
+    linear  // the mean of `merge` patches; a norm and one product (Gemma 3, 2503.19786, section 2.1)
+  };
+  Family family = Family::gpt;  // with layer norms and biases, or llama without
+  std::int64_t layers = 0, hidden = 0, heads = 0, head_dim = 0, ffn = 0;
+  FfnKind ffn_kind = FfnKind::gelu;
+  bool qk_norm = false;
+  std::int64_t patch = 0;      // values of a patch: pixels x channels x frames
+  std::int64_t positions = 0;  // of a table that is added to patches
+  std::int64_t merge = 1;      // patches that become one row
+  Projector projector = Projector::mlp;
+  std::int64_t projector_ffn = 0;
+  std::int64_t deepstack = 0;  // further projectors, of layers in between (DeepStack, 2406.04334)
+  // Rows of a sequence that come from here, and those of one picture.
+  std::int64_t tokens = 0, picture_tokens = 0;
+  bool frozen = false;  // it does not learn
+  bool operator==(const Vision&) const = default;
+
+  std::int64_t pictures() const { return (tokens + picture_tokens - 1) / picture_tokens; }  // of a sequence
+  std::int64_t patches() const { return picture_tokens * merge; }                           // of a picture
+  // What a projector's first product reads, and what its last one does.
+  std::int64_t merged() const { return projector == Projector::mlp ? hidden * merge : hidden; }
+  std::int64_t projected() const { return projector == Projector::mlp ? projector_ffn : hidden; }
+};
+
 struct Transformer {
   std::string name;
   Family family = Family::gpt;
@@ -51,6 +81,8 @@ struct Transformer {
   // listed: runs of equal ones. Empty: as the family has them.
   Mixer mixing{};
   std::vector<LayerTable::Row> listed{};
+  std::optional<Vision> vision{};
+  bool encoder = false;  // tokens see later ones, too (BERT, 1810.04805, section 3): training is not causal
   std::string source;
 
   bool is_moe() const { return experts > 0; }

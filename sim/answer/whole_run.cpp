@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "models/framework.hpp"
+#include "models/shapes.hpp"
 #include "plan/plan.hpp"
 
 namespace rehearsal::answer {
@@ -9,7 +10,9 @@ namespace {
 
 // The parameters that a checkpoint must restore: frozen weights are read from their original file.
 double learning_parameters(const scenario::Concrete& c) {
-  if (!c.training.frozen()) return models::parameters(c.model);
+  const bool tower_is_read = c.model.vision && c.model.vision->frozen;
+  if (!c.training.frozen())
+    return models::parameters(c.model) - (tower_is_read ? models::tower_parameters(c.model) : 0);
   const auto network = models::framework_network(c.model, c.training, c.framework, {.sequence = c.model.sequence}, {});
   double all = 0;
   for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(l).learning;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "lower/launch_ahead.hpp"
 #include "models/traffic.hpp"
 #include "schedule/schedule.hpp"
 
@@ -237,7 +238,7 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
       // What selective recomputation repeats is launched with what follows.
       const auto first = &run == &runs.front() && recompute != models::Recompute::full ? 0 : pass.size();
       for (; i < steps.size() && (i < run.until || &run == &runs.back()); ++i)
-        pass.add(steps[i], lives.of(kind)[i], pass_of(kind));
+        pass.add(steps[i], lives.of(kind)[i], steps[i].repeats ? Pass::recompute : pass_of(kind));
       if (with_forward)
         pass.bound_by_host(first, host(run.launches + all_launches, factor), pass_of(kind), forward);
       else if (alone || kind != PassKind::forward)
@@ -382,6 +383,7 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     }
     pair_skips(parts);
     first += stage.layers;
+    if (s == 0 && stage.embedding && plan.job.model.vision) launch_ahead(parts, result.parts, builder);
     for (std::int64_t l = 0; l < stage.predictions + stage.bodies; l++)
       use(l < stage.predictions ? kPrediction : kBody, static_cast<std::uint16_t>(stage.layers + l));
     for (std::int64_t loss = 0; loss < stage.losses + (stage.head ? 1 : 0); loss++) use(kHead, graph::kNoLayer);

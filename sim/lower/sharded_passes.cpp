@@ -49,7 +49,7 @@ double ShardedPasses::parameters(Unit unit, bool experts) const {
 }
 
 double ShardedPasses::gradients(Unit unit, bool experts) const {
-  if (!plan_.job.training.frozen()) return parameters(unit, experts);
+  if (plan_.learns_all()) return parameters(unit, experts);
   const auto& model = *part(unit).model;
   if (experts) return draft_.replicated(Axis::expert_data) ? model.expert_learning : 0;
   return model.learning - model.expert_learning;

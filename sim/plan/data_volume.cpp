@@ -41,7 +41,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     const auto held = plan.held(stages);
     auto here = volume;
     here.parameters = held.all(), here.experts = held.experts;
-    if (job.training.frozen()) {  // frozen parameters are not sent, unless they are sharded
+    if (!plan.learns_all()) {  // frozen parameters are not sent, unless they are sharded
       const double learning = plan.learning(stages).all() / held.all();
       here.gradient_bytes = states.gradients * learning;
       here.parameter_bytes *= here.zero < 3 ? learning : held.stored().all() / held.all();

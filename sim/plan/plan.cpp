@@ -344,7 +344,13 @@ Plan::HeldParameters Plan::held(const std::vector<std::uint32_t>& stages_held) c
 }
 
 Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_held) const {
-  if (!job.training.frozen()) return held(stages_held);
+  if (!job.training.frozen()) {
+    auto all = held(stages_held);
+    const auto& embedding = network().embedding;
+    if (std::any_of(stages_held.begin(), stages_held.end(), [&](auto s) { return stage(s).embedding; }))
+      all.dense -= embedding.parameters - embedding.learning;
+    return all;
+  }
   HeldParameters all;
   const auto add = [&](const models::Part& part) {
     all.dense += part.learning - part.expert_learning, all.experts += part.expert_learning;

@@ -137,6 +137,8 @@ struct Plan {
   // `stages_held`: those of the second copy follow those of the first.
   HeldParameters held(const std::vector<std::uint32_t>& stages_held) const;
   double parameters(const std::vector<std::uint32_t>& stages_held) const { return held(stages_held).all(); }
+  // Neither adapters beside frozen weights nor a frozen tower.
+  bool learns_all() const { return !job.training.frozen() && !(job.model.vision && job.model.vision->frozen); }
   // The trainable ones among these: they have gradients, optimizer states and updates that replicas exchange.
   HeldParameters learning(const std::vector<std::uint32_t>& stages_held) const;
   // Bytes per parameter that replicas gather for a layer; for the ends, state_bytes().parameters.

@@ -172,12 +172,24 @@ void check_vocabulary(const Job& job) {
   refuse(job.framework.native_kernels, "this program's own kernels compute losses in one piece");
   refuse(job.model.family == models::Family::mlp || job.model.skips() > 0, "the model has no chain from end to end");
   refuse(job.model.mtp_layers > 0, "it is not known with multi-token prediction");
+  refuse(job.model.vision.has_value(), "it is not known with a tower in front of the model");
   refuse(!p.layouts.empty(), "stages with layouts of their own have ranks that do not match");
   refuse(p.zero > 1, "it is not known with ZeRO-2 and 3");
   refuse(job.training.leaves_device() || job.training.offload.tiles > 1, "it is not known with offloading");
   refuse(job.training.updates_at_once(), "it is not known with optimizers that step inside the backward");
   refuse(job.data_parallel.served(), "it is not known with parameter servers");
   refuse(!job.partition.layout.empty(), "layers alone are dealt to stages, evenly or as partition.layers says");
+}
+
+void check_vision(const Job& job) {
+  if (!job.model.vision) return;
+  if (job.pieces > 1)
+    throw UserError(
+        "the schedule cuts sequences in pieces, and nobody is known to do that to pictures in 'model.vision'; choose "
+        "another one");
+  if (const auto tokens = job.model.vision->tokens; tokens > job.batch.sequence)
+    throw UserError(fmt::format("model.vision.tokens {} are more than a sequence has, {}; at most {}", tokens,
+                                job.batch.sequence, job.batch.sequence));
 }
 
 void check_documents(const Job& job) {
@@ -194,7 +206,7 @@ void check_documents(const Job& job) {
 }  // namespace
 
 void refuse_unfit(const Job& job) {
-  check_rules(job), check_prices(job), check_sizes(job), check_vocabulary(job), check_documents(job);
+  check_rules(job), check_prices(job), check_sizes(job), check_vocabulary(job), check_vision(job), check_documents(job);
 }
 
 void refuse_step(const Job& job) {

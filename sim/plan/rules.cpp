@@ -51,6 +51,11 @@ struct Checks {
       if (std::none_of(all.begin(), all.end(), [&](const Violation& broken) { return broken.rule == rule; }))
         add(fmt::format("parallelism.{}", key).c_str(), std::move(rule));
     };
+    if (model.vision) {
+      divides("tensor", p.tensor, model.vision->heads, "heads of the tower");
+      divides("tensor", p.tensor, model.vision->ffn, "ffn columns of the tower");
+      divides("tensor", p.tensor, model.vision->projected(), "projector columns of the tower");
+    }
     for (const auto& [layer, count] : table.rows) {
       const auto& [mixer, ffn, skip] = layer;
       divides("tensor", p.tensor, mixer.heads, "heads");

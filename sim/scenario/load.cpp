@@ -118,6 +118,16 @@ models::ContextKind usual_context(const models::Transformer& model) {
   return models::Training{}.context;
 }
 
+// The model says both ways; training may not say otherwise.
+void check_encoder(Context& context, const models::Transformer& model, const Node* training_node,
+                   models::Training& training) {
+  if (!model.encoder) return;
+  const Node* given = training_node ? training_node->find("causal") : nullptr;
+  if (given && training.causal)
+    context.problems.error(given->where(), "'causal' hides later tokens, which an encoder sees; leave it out");
+  training.causal = false;
+}
+
 void read_concrete(Context& context, MapReader& top, const Node& root, Scenario& scenario,
                    ParallelismChoice& parallelism) {
   auto& problems = context.problems;
@@ -130,6 +140,7 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   auto training = load_training(context, training_node, root);
   scenario.optimizer_sync = training.optimizer_sync;
   if (model && !(training_node && training_node->find("context"))) training.training.context = usual_context(*model);
+  if (model) check_encoder(context, *model, training_node, training.training);
   auto chosen = choose_framework(context, top.find("framework"), root, training, training_node, parallelism, cluster);
   auto& framework = chosen.framework;
   if (framework) training.training.gradient_precision = chosen.gradient_precision;

@@ -92,6 +92,25 @@ void check_mixer(MapReader& map, const models::Transformer& model) {
     problems.error(map.at("mixer"), "'value_dim' and 'qk_norm' have no meaning beside 'mla'; leave them out");
 }
 
+void check_vision(MapReader& map, const models::Transformer& model) {
+  if (!model.vision) return;
+  auto& problems = map.problems();
+  const auto& v = *model.vision;
+  if (model.family == models::Family::mlp || model.family == models::Family::u_transformer)
+    problems.error(map.at("vision"), "'vision' is a key of families gpt, llama and moe; leave it out");
+  if (v.qk_norm && v.family == models::Family::gpt)
+    problems.error(map.at("vision"), "'vision.qk_norm' is of family llama; leave it out, or set 'vision.family'");
+  if (v.projector == models::Vision::Projector::linear && v.projector_ffn != v.merged())
+    problems.error(map.at("vision"), "'vision.projector_ffn' is of 'projector' mlp; leave it out");
+  if (v.tokens > model.sequence)
+    problems.error(map.at("vision"), fmt::format("'vision.tokens' {} are more than a sequence has, {}; at most {}",
+                                                 v.tokens, model.sequence, model.sequence));
+  if (v.picture_tokens > v.tokens)
+    problems.error(map.at("vision"),
+                   fmt::format("'vision.picture_tokens' {} are more than 'tokens', {}; at most as many",
+                               v.picture_tokens, v.tokens));
+}
+
 // `sliding_window` of configurations that say elsewhere which layers have one.
 void set_window(models::Transformer& model, std::int64_t width) {
   bool some = false;
@@ -117,6 +136,7 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   for (const char* key : kAbout) map.find(key);
   model.source = map.text("source", "");
   if (map.given("mla")) model.mla.emplace();
+  if (map.given("vision")) model.vision.emplace();
   const Node* listed = map.given("layers") ? map.find("layers") : nullptr;
   if (listed && listed->kind != Node::Kind::sequence) listed = nullptr;
   const Node* pattern = map.find("pattern");
@@ -134,6 +154,7 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   check_latent(map, model);
   check_mixer(map, model);
   check_ends(map, model);
+  check_vision(map, model);
   map.finish();
   if (problems.count() != before) return std::nullopt;
   if (!mlp) check_heads(map, model);

@@ -16,7 +16,7 @@ using schedule::Op;
 
 // Bytes on the device that a rank holds throughout the step.
 double states(const plan::Plan& plan, const plan::Plan::HeldParameters& held) {
-  const bool frozen = plan.job.training.frozen();  // adapters are small, and this is a lower bound
+  const bool frozen = !plan.learns_all();  // adapters are small, and this is a lower bound
   const auto all = [&](const plan::StateBytes& b) { return b.parameters + (frozen ? 0 : b.gradients + b.optimizer); };
   const auto stored = held.stored();
   return stored.dense * all(plan.resident_bytes(plan.shards())) +

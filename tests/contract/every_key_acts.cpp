@@ -134,6 +134,8 @@ const std::vector<Question>& questions() {
        {"batch.global=8", "model={use: llama3-8b, layers: 2, mixer: {sparse: 512, index_heads: 8, index_dim: 64}}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2, expert_latent: 1024}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "model={use: qwen3-vl-2b, layers: 2}", "model.vision.layers=2"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "model={use: gemma4-31b, layers: 2}", "model.vision.layers=2"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};

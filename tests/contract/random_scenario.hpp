@@ -62,7 +62,17 @@ class RandomScenario : Draws {
     if (!latent_) text += fmt::format(", kv_heads: {}, head_dim: {}", kv, head_dim);
     if (chance(30)) text += chance(50) ? ", tie_embeddings: true" : ", tie_embeddings: false";
     if (experts_) text += experts();
+    if (chance(12) && schedule_ != "seq1f1b") text += tower();
     return text + "}\n";
+  }
+
+  std::string tower() {
+    return fmt::format(
+        ", vision: {{layers: {}, hidden: {}, heads: {}, patch: 588, merge: {}, tokens: {}, picture_tokens: {}, "
+        "projector: {}, deepstack: {}{}}}",
+        one_of({1, 2, 5}), tensor_ * one_of({64, 128, 144}), tensor_ * one_of({1, 2}), one_of({1, 4}),
+        one_of({32, 96, 100}), one_of({16, 32}), one_of({"mlp", "linear"}), one_of({0, 0, 2}),
+        chance(30) ? ", frozen: true" : "");
   }
 
   std::string experts() {
