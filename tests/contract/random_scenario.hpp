@@ -7,9 +7,27 @@
 
 namespace rehearsal::contract {
 
+// One model in eight has a tower in front, drawn beside all else.
+class RandomTower : Draws {
+ public:
+  RandomTower(std::uint64_t seed, int tensor) : Draws(seed) {
+    if (!chance(12)) return;
+    text_ = fmt::format(
+        ", vision: {{layers: {}, hidden: {}, heads: {}, patch: 588, merge: {}, tokens: {}, picture_tokens: {}, "
+        "projector: {}, deepstack: {}{}}}",
+        one_of({1, 2, 5}), tensor * one_of({64, 128, 144}), tensor * one_of({1, 2}), one_of({1, 4}),
+        one_of({32, 96, 100}), one_of({16, 32}), one_of({"mlp", "linear"}), one_of({0, 0, 2}),
+        chance(30) ? ", frozen: true" : "");
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 class RandomScenario : Draws {
  public:
-  explicit RandomScenario(std::uint64_t seed) : Draws(seed) {
+  explicit RandomScenario(std::uint64_t seed) : Draws(seed), tower_(~seed) {
     degrees(), depth();
     const auto parts = {model(), machine(), layout(), training(), framework(), detail()};
     text_ = "version: 1\n" + fmt::format("{}", fmt::join(parts, ""));
@@ -62,17 +80,8 @@ class RandomScenario : Draws {
     if (!latent_) text += fmt::format(", kv_heads: {}, head_dim: {}", kv, head_dim);
     if (chance(30)) text += chance(50) ? ", tie_embeddings: true" : ", tie_embeddings: false";
     if (experts_) text += experts();
-    if (chance(12) && schedule_ != "seq1f1b") text += tower();
+    if (schedule_ != "seq1f1b") text += RandomTower(tower_, tensor_).text();
     return text + "}\n";
-  }
-
-  std::string tower() {
-    return fmt::format(
-        ", vision: {{layers: {}, hidden: {}, heads: {}, patch: 588, merge: {}, tokens: {}, picture_tokens: {}, "
-        "projector: {}, deepstack: {}{}}}",
-        one_of({1, 2, 5}), tensor_ * one_of({64, 128, 144}), tensor_ * one_of({1, 2}), one_of({1, 4}),
-        one_of({32, 96, 100}), one_of({16, 32}), one_of({"mlp", "linear"}), one_of({0, 0, 2}),
-        chance(30) ? ", frozen: true" : "");
   }
 
   std::string experts() {
@@ -191,6 +200,7 @@ class RandomScenario : Draws {
     return fmt::format("simulate: {{detail: {}}}\n", one_of({"stage", "layer", "operator"}));
   }
 
+  std::uint64_t tower_;
   bool experts_ = false, latent_ = false, sequence_parallel_ = false;
   int tensor_ = 1, pipeline_ = 1, context_ = 1, data_ = 1, chunks_ = 1;
   int microbatches_ = 1, micro_ = 1, layers_ = 2, tokens_ = 0, number_ = 0, per_token_ = 0;
