@@ -98,6 +98,9 @@ struct BlockOptions {
   bool pad_vocabulary = true;  // to a multiple of 128 t; the serial reference does without
   // Queries, keys and values, and gate and up, are values of their own.
   bool separate_projections = false;
+  // What the product before a scan makes (values with keys and queries, a gate, steps) are products of their own, whose
+  // tensors, like all of the mixer, are cut over tensor ranks part by part: whole ones are the same at every degree.
+  bool separate_mixer = false;
   double routed = 1;  // rows that the busiest rank gets per token and chosen expert
 };
 NetworkBlocks blocks(const Transformer& model, const BlockOptions& options);

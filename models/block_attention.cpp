@@ -10,7 +10,8 @@ using enum OperatorKind;
 
 BlockParts::Index BlockParts::mixer_half(BlockBuilder& b, Index x) const {
   if (layer_.mixer.kind == MixerKind::none) return x;
-  return layer_.mixer.recurrent() ? recurrent_half(b, x) : attention_half(b, x);
+  if (!layer_.mixer.recurrent()) return attention_half(b, x);
+  return options_.separate_mixer ? state_space_half(b, x) : recurrent_half(b, x);
 }
 
 // x + attention(norm(x))
@@ -125,6 +126,43 @@ BlockParts::Index BlockParts::recurrent_half(BlockBuilder& b, Index x) const {
   const auto gain = has.norm_per_head ? mixer.value_dim() : values;
   b.add(gate, "gated norm", {scanned, z}, {out}, {b.parameter(whole(TensorKind::head_gain, gain))});
   const Index sum = tokens(b, h);
+  b.add(linear, "mixer out", {out}, {sum}, {out_weight});
+  return add_branch(b, x, sum, {});
+}
+
+// Mamba-2 with a tensor for each part: a row of what is convolved holds [values | keys (B) | queries (C)].
+BlockParts::Index BlockParts::state_space_half(BlockBuilder& b, Index x) const {
+  const auto& mixer = layer_.mixer;
+  const std::int64_t h = local_.hidden, keys = mixer.keys(), values = mixer.values(), taps = mixer.convolution + 1;
+  const auto cut = [&](TensorKind kind, std::int64_t outer, std::int64_t columns, std::int64_t inner) {
+    return b.parameter(column_parallel(kind, outer, columns, inner, t_));
+  };
+  b.section(Section::attention, RecomputeModule::layernorm);
+  const List norm1 = norm_parameters(b, TensorKind::norm1_gain, TensorKind::norm1_bias);
+  const List into{cut(TensorKind::mixer_value_weight, 1, values, h), cut(TensorKind::mixer_state_weight, 2, keys, h)};
+  const Index gate_weight = cut(TensorKind::mixer_gate_weight, 1, values, h);
+  const Index step_weight = cut(TensorKind::mixer_step_weight, 1, mixer.heads, h);
+  const List convolution{cut(TensorKind::value_convolution, 1, values, taps),
+                         cut(TensorKind::state_convolution, 2, keys, taps)};
+  const Index of_heads = cut(TensorKind::head_scalars, recurrence(mixer.kind).vectors, mixer.heads, 1);
+  const Index gain = cut(TensorKind::head_gain, 1, values, 1);
+  const Index out_weight = b.parameter(row_parallel(TensorKind::out_weight, h, values, t_));
+  const Index y = residual(b);
+  b.add(norm, "norm", {x}, {y}, norm1);
+  b.module({});
+  const Index entered = enter(b, y), made = tokens(b, (values + 2 * keys) / t_),
+              convolved = tokens(b, b.at(made).columns);
+  const Index z = tokens(b, values / t_), steps = tokens(b, mixer.heads / t_);
+  b.add(linear, "mixer in", {entered}, {made}, into);
+  b.add(linear, "mixer gate", {entered}, {z}, {gate_weight});
+  b.add(linear, "mixer steps", {entered}, {steps}, {step_weight});
+  b.module(RecomputeModule::core_attn);
+  const Index scanned = tokens(b, values / t_);
+  b.add(convolve, "short convolution", {made}, {convolved}, convolution);
+  b.add(scan, "scan", {convolved, steps}, {scanned}, {of_heads});
+  b.module({});
+  const Index out = tokens(b, values / t_), sum = tokens(b, h);
+  b.add(gate, "gated norm", {scanned, z}, {out}, {gain});
   b.add(linear, "mixer out", {out}, {sum}, {out_weight});
   return add_branch(b, x, sum, {});
 }

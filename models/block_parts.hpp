@@ -43,6 +43,7 @@ class BlockParts {
   Index mixer_half(BlockBuilder& b, Index x) const;
   Index attention_half(BlockBuilder& b, Index x) const;
   Index recurrent_half(BlockBuilder& b, Index x) const;
+  Index state_space_half(BlockBuilder& b, Index x) const;
   List heads(BlockBuilder& b, Index entered, const List& weights) const;
   Index chosen_keys(BlockBuilder& b, Index y, Index queries_of) const;
   Index gated(BlockBuilder& b, Index entered, Index x) const;

@@ -85,14 +85,16 @@ struct Segment {
 };
 
 // A value that passes of several pieces of a sequence share (Shard::pieces): the keys and values of a piece, which
-// later ones see, or the gradient of those, to which later ones add. Born and dead in the passes of those pieces that
-// say so.
+// later ones see, or its state; or the gradient of those, to which later ones add. Born and dead in the passes of those
+// pieces that say so.
 struct Carried {
   std::uint16_t value = 0;  // of the part
-  std::int64_t piece = 0;   // whose keys and values
+  std::int64_t piece = 0;   // whose it is
   bool gradient = false;
   bool begins = false, ends = false;
+  std::uint16_t which = 0;  // of those of a piece: below kCarried
 };
+inline constexpr std::uint16_t kCarried = 2;
 
 struct Part {
   std::vector<Value> values;

@@ -199,7 +199,15 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
       place_[op.out[0]] = value(rows_ * (query_columns() + kv_columns()));
       return kernel(F, KernelKind::head_norm, head_norm_dims(),
                     {read(at(op.in[0])), weight(op.parameters[0]), write(at(op.out[0])), write(*statistics_[number])});
+    case Kind::convolve:
+      attention_.first = std::ptrdiff_t(F.size());
+      return convolve(op);
+    case Kind::scan:
+      scan(op);
+      attention_.last = std::ptrdiff_t(F.size());
+      return;
     case Kind::gate:
+      if (!op.parameters.empty()) return gated_norm(op, number);
       return kernel(F, KernelKind::gate, {T * columns(op.out[0])},
                     {read(at(op.in[0])), read(at(op.in[1])), write(at(op.out[0]))});
     case Kind::rotate:  // in place
@@ -339,7 +347,12 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
       return kernel(I, KernelKind::head_norm_gradient, head_norm_dims(),
                     {read(at(op.in[0])), read(*statistics_[number]), weight(op.parameters[0]),
                      gradient(op.parameters[0]), write(*grad(op.in[0]))});
+    case Kind::convolve:
+      return convolve_gradient(op);
+    case Kind::scan:
+      return scan_gradient(op);
     case Kind::gate: {
+      if (!op.parameters.empty()) return gated_norm_gradient(op, number);
       const Index dy = *grad(op.out[0]);
       grad(op.in[0]) = like(op.in[0]), grad(op.in[1]) = like(op.in[1]);
       return kernel(I, KernelKind::gate_gradient, {T * columns(op.out[0])},
@@ -401,11 +414,17 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
   if (model.vision) refuse("towers in front of a model");
   for (const auto& [layer, count] : layer_table(model).rows) {
     const auto& [mixer, ffn, skip] = layer;
-    if (mixer.kind != MixerKind::attention && model.family != Family::mlp)
-      refuse("recurrent mixers, or layers without one");
+    if (mixer.kind == MixerKind::mamba2) {
+      refuse_state_space(mixer, shape);
+    } else if (mixer.recurrent()) {
+      throw UserError(
+          "framework native has no kernels for the gated delta rule and lightning attention; of mixers with a state it "
+          "performs mamba2");
+    }
+    if (mixer.kind == MixerKind::none && model.family != Family::mlp) refuse("layers without a mixer");
     if (mixer.sparse > 0) refuse("sparse attention");
     if (mixer.window + mixer.chunk > 0 && !shape.causal) refuse("windows or chunks without a causal mask");
-    if (mixer.value_columns > 0) refuse("values whose heads are not as wide as those of keys");
+    if (mixer.value_columns > 0 && !mixer.recurrent()) refuse("values whose heads are not as wide as those of keys");
     if (ffn.latent > 0 || ffn.nothing()) refuse("latent experts, or layers without a feed-forward part");
   }
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
@@ -422,7 +441,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
           shape.shard.context, kv));
     if (model.head_dim * model.heads != model.hidden) refuse("heads that do not add up to the hidden size");
   }
-  auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary});
+  auto parts = blocks(model, {.shard = shape.shard, .pad_vocabulary = shape.pad_vocabulary, .separate_mixer = true});
   const auto rewrite = [&](const Block& block, Recompute mode) {
     return KernelRewrite(block, model, shape).build(mode);
   };

@@ -146,9 +146,9 @@ bool KernelRewrite::sees_piece(std::int64_t step) const {
   return sight(Mask::causal).first(first) < end;
 }
 // Seq1F1B (arXiv 2406.03488). A value of the part for what pieces share.
-KernelRewrite::Index KernelRewrite::carried(const Carried& shared) {
+KernelRewrite::Index KernelRewrite::carried(const Carried& shared, std::int64_t elements) {
   part_.carried.push_back(shared);
-  return part_.carried.back().value = value(rows_ * kv_columns());
+  return part_.carried.back().value = value(elements);
 }
 
 // Kept even with recomputation: later pieces read them in between.
@@ -157,11 +157,11 @@ void KernelRewrite::attention_of_pieces(const Operator& op) {
   const std::int64_t own = shape_.shard.piece, q = query_columns(), kv = kv_columns();
   const Index qkv = at(op.in[0]), sums = value(rows_ * q);
   levels_ = value(rows_ * heads());
-  pieces_seen_ = {carried({.piece = own, .begins = true, .ends = true})};
+  pieces_seen_ = {carried({.piece = own, .begins = true, .ends = true}, rows_ * kv)};
   part_.values[pieces_seen_[0]].stays = true;
   kernel(F, KernelKind::take_columns, {rows_, q + kv, q, kv}, {read(qkv), write(pieces_seen_[0])});
   for (std::int64_t step = 0; step <= own; ++step) {
-    if (step > 0) pieces_seen_.push_back(carried({.piece = own - step}));
+    if (step > 0) pieces_seen_.push_back(carried({.piece = own - step}, rows_ * kv));
     if (sees_piece(step))
       kernel(F, KernelKind::attention_part, part_dims(step),
              {read(qkv), read(pieces_seen_.back()), write(sums), write(*levels_)});
@@ -181,7 +181,7 @@ void KernelRewrite::attention_of_pieces_gradient(const Operator& op) {
   kernel(I, KernelKind::clear, {elements_[dq]}, {write(dq)});
   std::optional<Index> dkv;
   for (std::int64_t step = 0; step <= own; ++step) {
-    const Index block = carried({.piece = own - step, .gradient = true, .begins = last, .ends = step == 0});
+    const Index block = carried({.piece = own - step, .gradient = true, .begins = last, .ends = step == 0}, rows_ * kv);
     if (step == 0) dkv = block;
     if (last) kernel(I, KernelKind::clear, {elements_[block]}, {write(block)});
     if (sees_piece(step))

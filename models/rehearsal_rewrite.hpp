@@ -1,5 +1,5 @@
 // The rewrite of a block into native kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp; attention, of
-// whole or split sequences: rehearsal_attention.cpp.
+// whole or split sequences: rehearsal_attention.cpp; Mamba-2: rehearsal_state_space.cpp.
 #pragma once
 #include <map>
 #include <optional>
@@ -80,11 +80,29 @@ class KernelRewrite {
   void attention_of_parts_gradient(const Operator& op);
   Index whole_heads(Steps& steps, Index rows, std::int64_t n, std::int64_t m);
   Index whole_rows(Steps& steps, Index heads, std::int64_t n, std::int64_t m);
-  Index carried(const Carried& shared);
+  Index carried(const Carried& shared, std::int64_t elements);
   void attention_of_pieces(const Operator& op);
   void attention_of_pieces_gradient(const Operator& op);
   void attention_of_heads(const Operator& op);
   void attention_of_heads_gradient(const Operator& op);
+
+  // --- Mamba-2
+  bool cut_heads() const { return shape_.shard.context > 1; }
+  Piece piece() const;
+  ScanShape scan_shape() const;
+  std::int64_t value_columns() const { return heads() * mixer().value_dim(); }
+  std::int64_t key_columns() const { return kv_heads() * mixer().head_dim; }
+  std::int64_t last_rows() const {
+    return shape_.shard.micro_batch * (mixer().convolution - 1) * (value_columns() + 2 * key_columns());
+  }
+  std::vector<std::int64_t> convolve_dims() const;
+  std::vector<std::int64_t> scan_dims() const;
+  void convolve(const Operator& op);
+  void convolve_gradient(const Operator& op);
+  void scan(const Operator& op);
+  void scan_gradient(const Operator& op);
+  void gated_norm(const Operator& op, std::size_t number);
+  void gated_norm_gradient(const Operator& op, std::size_t number);
 
   // --- layers with experts
   std::int64_t slots() const;  // of one expert for the rows of one rank
@@ -142,10 +160,15 @@ class KernelRewrite {
   std::optional<Index> weights_, returned_;
   // For attention: what its gradient reads besides the block's values, and its steps of the forward.
   std::optional<Index> levels_, heads_seen_, heads_made_;
+  // For a scan: the rows that are convolved, those before them, and what it keeps.
+  std::optional<Index> convolved_, rows_before_, scanned_;
   std::vector<Index> pieces_seen_;  // their keys and values, from the own one back
   struct {
     std::ptrdiff_t first = 0, last = 0;
   } attention_;
 };
+
+// What the kernels of Mamba-2 cannot do (rehearsal_state_space.cpp).
+void refuse_state_space(const Mixer& mixer, const NetworkShape& shape);
 
 }  // namespace rehearsal::models

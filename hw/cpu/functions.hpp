@@ -6,10 +6,12 @@
 
 #include "cpu/kernels.hpp"
 #include "cpu/vectors.hpp"
+#include "kernels/convolution.hpp"
 #include "kernels/cut.hpp"
 #include "kernels/heads.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/routing.hpp"
+#include "kernels/state_space.hpp"
 
 namespace rehearsal::cpu {
 
@@ -88,6 +90,30 @@ void attention_sinks_gradient(const SinkRows& shape, const float* out, const flo
                               const float* sinks, float* dsinks);
 void gate(std::int64_t elements, const float* x, const float* u, float* y);
 void gate_gradient(std::int64_t elements, const float* x, const float* u, const float* dy, float* dx, float* du);
+
+// --- convolution.cpp
+struct Convolution {
+  std::int64_t rows = 0, positions = 0, taps = 0;
+  kernels::TapRows tap_rows{};
+  Piece piece{};
+  std::int64_t columns() const { return tap_rows.columns; }
+};
+void convolve(const Convolution& shape, const float* x, const float* taps, const float* before, float* y);
+void convolve_gradient(const Convolution& shape, const float* x, const float* taps, const float* before,
+                       const float* dy, const float* after, float* dtaps, float* dx, float* dbefore);
+struct NormedRuns {
+  std::int64_t rows = 0, columns = 0, runs = 1;
+};
+void gated_norm(const NormedRuns& shape, const float* x, const float* z, const float* gain, float* y, float* stats);
+void gated_norm_gradient(const NormedRuns& shape, const float* x, const float* z, const float* stats, const float* gain,
+                         const float* dy, float* dgain, float* dx, float* dz);
+
+// --- state_space.cpp
+using HeadScalars = kernels::HeadScalars<float>;
+void scan(const ScanShape& shape, Piece piece, const float* x, const float* steps, const HeadScalars& scalars, float* y,
+          float* kept);
+void scan_gradient(const ScanShape& shape, Piece piece, const float* x, const HeadScalars& scalars, const float* kept,
+                   const float* dy, float* dscalars, float* dx, float* dsteps, float* scratch);
 
 // --- experts.cpp. Slots are integers stored in place of floats (routing.hpp).
 using kernels::Gating;

@@ -5,6 +5,7 @@
 #include "cpu/kernels.hpp"
 #include "kernels/expert_products.hpp"
 #include "kernels/rearrange.hpp"
+#include "kernels/state_space_passes.hpp"
 #include "kernels/steps.hpp"
 
 namespace rehearsal::cpu {
@@ -43,6 +44,35 @@ void each_block(const Kernel& kernel, std::span<float* const> x, const KernelCon
     else
       attention_part_gradient(shape, part, x[0], x[1] + at.block, x[2], x[3], x[4], x[5], x[6] + at.block);
   });
+}
+
+// Those of Mamba-2.
+void state_space(const Kernel& kernel, std::span<float* const> x, const KernelContext& around) {
+  const auto [a, b, c, d, e, f, g, h] = kernel.dims;
+  const Convolution convolution{a, c, d, kernels::tap_rows(kernel, around.context), piece_of(g)};
+  const ScanShape shape = scan_shape(kernel);
+  const auto scalars = [&](const float* of) {
+    return HeadScalars{of, shape.heads * shape.context, shape.context > 1 ? around.context * shape.heads : 0};
+  };
+  switch (kernel.kind) {
+    case KernelKind::convolve:
+      return convolve(convolution, x[0], x[1], x[2], x[3]);
+    case KernelKind::convolve_gradient:
+      return convolve_gradient(convolution, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]);
+    case KernelKind::last_rows:
+      return gather(kernels::LastRows{c, b, d - 1}, a / c * (d - 1) * b, x[0], x[1]);
+    case KernelKind::scan:
+      return scan(shape, piece_of(h), x[0], x[1], scalars(x[2]), x[3], x[4]);
+    case KernelKind::scan_gradient:
+      return scan_gradient(shape, piece_of(h), x[0], scalars(x[1]), x[2], x[3], x[4], x[5], x[6], x[7]);
+    case KernelKind::copy_state:
+      std::copy_n(x[0] + b, a, x[1] + c);
+      return;
+    case KernelKind::gated_norm:
+      return gated_norm({a, b, c}, x[0], x[1], x[2], x[3], x[4]);
+    default:
+      return gated_norm_gradient({a, b, c}, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]);
+  }
 }
 
 void optimize(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around) {
@@ -213,6 +243,15 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
       return gate(a, x[0], x[1], x[2]);
     case KernelKind::gate_gradient:
       return gate_gradient(a, x[0], x[1], x[2], x[3], x[4]);
+    case KernelKind::convolve:
+    case KernelKind::convolve_gradient:
+    case KernelKind::last_rows:
+    case KernelKind::scan:
+    case KernelKind::scan_gradient:
+    case KernelKind::copy_state:
+    case KernelKind::gated_norm:
+    case KernelKind::gated_norm_gradient:
+      return state_space(kernel, x, around);
     case KernelKind::expert_linear:
     case KernelKind::expert_linear_input_gradient:
     case KernelKind::expert_linear_weight_gradient:

@@ -85,6 +85,12 @@ Distribution distribution(const graph::Tensor& tensor) {
     case convolution:
     case head_scalars:
     case latent_expert_weight:
+    case mixer_value_weight:
+    case mixer_state_weight:
+    case mixer_gate_weight:
+    case mixer_step_weight:
+    case value_convolution:
+    case state_convolution:
       // The inputs are the inner dimension, or the middle one of a matrix that is sharded along its inputs.
       return {0, 1 / std::sqrt(double(tensor.inner > 1 ? tensor.inner : tensor.extent))};
   }

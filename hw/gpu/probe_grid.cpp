@@ -169,6 +169,28 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
       },
       6);
   grid.add(
+      {convolve, convolve_gradient}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], r[1], r[0], 4, r[1] / 4};
+      },
+      3);
+  grid.add(
+      {last_rows}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], r[1], r[0], 4};
+      },
+      3);
+  grid.add(
+      {scan, scan_gradient}, {bf16, fp32}, kHeads, [](auto& h) { return Dims{h[0], h[2], h[1], h[1], h[3], h[3]}; }, 3);
+  grid.add(
+      {copy_state}, {bf16, fp32}, kElements, [](auto e) { return Dims{e}; }, 3);
+  grid.add(
+      {gated_norm, gated_norm_gradient}, {bf16, fp32}, kRows,
+      [](auto& r) {
+        return Dims{r[0], r[1], r[1] / kTurned};
+      },
+      3);
+  grid.add(
       {squared_error, squared_error_gradient}, {bf16, fp32}, kRows,
       [](auto& r) {
         return Dims{r[0], r[1], r[0]};

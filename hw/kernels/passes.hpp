@@ -21,6 +21,7 @@
 #include "kernels/rearrange.hpp"
 #include "kernels/rms_norm.hpp"
 #include "kernels/rotary.hpp"
+#include "kernels/state_space_passes.hpp"
 #include "kernels/steps.hpp"
 #include "kernels/sums.hpp"
 
@@ -184,6 +185,15 @@ class Passes {
         return all(Gate<T>{x<T>(0), x<T>(1), x<T>(2)}, a, wide<T>(0, {0, 1, 2}));
       case KernelKind::gate_gradient:
         return all(GateGradient<T>{x<T>(0), x<T>(1), x<T>(2), x<T>(3), x<T>(4)}, a, wide<T>(0, {0, 1, 2, 3, 4}));
+      case KernelKind::convolve:
+      case KernelKind::convolve_gradient:
+      case KernelKind::last_rows:
+      case KernelKind::scan:
+      case KernelKind::scan_gradient:
+      case KernelKind::copy_state:
+      case KernelKind::gated_norm:
+      case KernelKind::gated_norm_gradient:
+        return StateSpacePasses<T, Passes>(call_, *this).go();
       case KernelKind::expert_linear:
       case KernelKind::expert_linear_input_gradient:
       case KernelKind::expert_linear_weight_gradient:
@@ -196,6 +206,8 @@ class Passes {
   }
 
  private:
+  friend class StateSpacePasses<T, Passes>;
+
   // Rows of up to this many columns are served by small blocks, of which many fit on an SM.
   static constexpr std::int64_t kNarrow = 1024;
   // Blocks per SM of kernels that stride over the grid: 8 of 256 threads fill its 2048.

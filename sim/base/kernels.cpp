@@ -32,6 +32,21 @@ std::int64_t block(const Kernel& k, std::int64_t) {
 std::int64_t all_heads(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[b] + 2 * k.dims[c]) * k.dims[d]; }
 std::int64_t normed_heads(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[b] + k.dims[c]); }
 std::int64_t sinks(const Kernel& k, std::int64_t) { return std::max<std::int64_t>(k.dims[e], 1) * k.dims[b]; }
+std::int64_t scan_columns(const Kernel& k, std::int64_t) { return scan_shape(k).tokens() * scan_shape(k).columns(); }
+std::int64_t scan_results(const Kernel& k, std::int64_t) { return scan_shape(k).tokens() * k.dims[c] * k.dims[f]; }
+std::int64_t scan_kept(const Kernel& k, std::int64_t) { return scan_shape(k).kept(); }
+std::int64_t scan_scratch(const Kernel& k, std::int64_t) { return scan_shape(k).scratch(); }
+std::int64_t scan_scalars(const Kernel& k, std::int64_t) { return 3 * scan_shape(k).context * k.dims[c]; }
+std::int64_t last_rows_of(const Kernel& k, std::int64_t) { return k.dims[a] / k.dims[c] * (k.dims[d] - 1) * k.dims[b]; }
+std::int64_t rows_before(const Kernel& k, std::int64_t) { return piece_of(k.dims[g]).follows ? last_rows_of(k, 0) : 0; }
+std::int64_t rows_after(const Kernel& k, std::int64_t) { return piece_of(k.dims[g]).goes_on ? last_rows_of(k, 0) : 0; }
+std::int64_t taps(const Kernel& k, std::int64_t) {
+  return std::max<std::int64_t>(k.dims[f], 1) * k.dims[b] * (k.dims[d] + 1);
+}
+template <Dim kFirst>
+std::int64_t copied(const Kernel& k, std::int64_t) {
+  return k.dims[kFirst] + k.dims[a];
+}
 std::int64_t columns_in_runs(const Kernel& k, std::int64_t) { return k.dims[a] * (k.dims[c] + 2 * k.dims[d]); }
 
 // Optimizers, and shards.
@@ -181,6 +196,26 @@ constexpr KernelInfo kKernels[] = {
     row(gate, "gate", {read(of<a>), read(of<a>), made(of<a>)}, {.flat = true}),
     row(gate_gradient, "gate_gradient", {read(of<a>), read(of<a>), read(of<a>), made(of<a>), made(of<a>)},
         {.flat = true}),
+    row(convolve, "convolve", {read(of<a, b>), read(taps), read(rows_before), made(of<a, b>)}),
+    row(convolve_gradient, "convolve_gradient",
+        {read(of<a, b>), read(taps), read(rows_before), read(of<a, b>), read(rows_after), floats(update(taps)),
+         made(of<a, b>), made(rows_before)}),
+    row(last_rows, "last_rows", {read(of<a, b>, last_rows_of), made(last_rows_of)}),
+    row(scan, "scan",
+        {read(scan_columns), read(of<a, b, c>), read(scan_scalars), made(scan_results),
+         floats(update(scan_kept, scan_kept))},
+        {.scan = true}),
+    row(scan_gradient, "scan_gradient",
+        {read(scan_columns), read(scan_scalars), floats(read(scan_kept)), read(scan_results),
+         floats(update(scan_scalars)), made(scan_columns), made(of<a, b, c>),
+         floats(update(scan_scratch, scan_scratch))},
+        {.scan = true}),
+    row(copy_state, "copy_state", {floats(read(copied<b>, of<a>)), floats(update(copied<c>, of<a>))}, {.flat = true}),
+    row(gated_norm, "gated_norm",
+        {read(of<a, b>), read(of<a, b>), read(of<b>), made(of<a, b>), floats(made(of<a, c>))}),
+    row(gated_norm_gradient, "gated_norm_gradient",
+        {read(of<a, b>), read(of<a, b>), floats(read(of<a, c>)), read(of<b>), read(of<a, b>), floats(update(of<b>)),
+         made(of<a, b>), made(of<a, b>)}),
 };
 
 constexpr bool complete() {
@@ -287,6 +322,18 @@ Flops Kernel::flops() const {
   const double share = seen.seen > 0 ? seen.scores() / seen.all_scores() : 1;
   return Flops(products * double(dims[0]) * double(dims[1]) * double(dims[2]) * double(dims[2]) * double(dims[3]) *
                blocks * share);
+}
+
+ScanShape scan_shape(const Kernel& scan) {
+  const auto [batch, positions, heads, groups, states, depth, ranks, piece] = scan.dims;
+  return {batch, positions, heads, groups, states, depth, std::max<std::int64_t>(ranks, 1)};
+}
+
+double scan_products(const Kernel& scan) {
+  const ScanShape of = scan_shape(scan);
+  const double half = double(of.chunk()) / 2, heads = double(of.heads), depth = double(of.depth);
+  return double(of.tokens()) *
+         (half * (double(of.groups * of.states) + heads * depth) + 2 * heads * depth * double(of.states));
 }
 
 std::int64_t kv_heads(const Kernel& attention) { return attention.dims[5] > 0 ? attention.dims[5] : attention.dims[1]; }

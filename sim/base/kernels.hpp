@@ -196,9 +196,26 @@ enum class KernelKind : std::uint8_t {
   attention_sinks,           // (sinks[c heads]; out[T,hd], lse[b,heads,s], both in place)       dims b heads s d c
   attention_sinks_gradient,  // (out, lse, dout, sinks; dsinks +=)                               dims b heads s d c
   gate,                      // (x, u; y)                                                        dims elements
-  gate_gradient              // (x, u, dy; dx, du)                                               dims elements
+  gate_gradient,             // (x, u, dy; dx, du)                                               dims elements
+  // --- Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6). A row of m columns holds [x: heads d | B: groups n | C:
+  // groups
+  // n]; head i has group i / (heads / groups). c > 0: heads and groups are those of one of c context ranks, with whole
+  // sequences. `before` and `after` belong to other pieces of the sequence, if Piece says that there are any.
+  // convolve: y = silu(k taps of every column, the bias behind them); g = groups n. scan: the state at the begin of
+  // every
+  // chunk of n tokens is kept, that behind the last chunk too, and two numbers for each head and token. gated_norm: RMS
+  // norm of x silu(z) within each of g runs of columns
+  convolve,           // (x[T,m], taps[c m,k+1], before[b,k-1,m]; y[T,m])                        dims T m s k g c Piece
+  convolve_gradient,  // (x, taps, before, dy, after[b,k-1,m]; dtaps +=, dx, dbefore)            dims T m s k g c Piece
+  last_rows,          // (x[T,m]; y[b,k-1,m])  of every sequence                                 dims T m s k
+  scan,  // (x[T,m], steps[T,heads], scalars[3,c heads]; y[T,heads d], kept)   dims b s heads groups n d c Piece
+  scan_gradient,       // (x, scalars, kept, dy; dscalars +=, dx, dsteps, scratch)           dims b s heads groups n d c
+                       // Piece
+  copy_state,          // (from; to)  of `kept` or `scratch`, or one by itself                         dims e from to
+  gated_norm,          // (x[T,m], z[T,m], gain[m]; y[T,m], stats[T,g])                                dims T m g
+  gated_norm_gradient  // (x, z, stats, gain, dy; dgain +=, dx, dz)                              dims T m g
 };
-inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::gate_gradient) + 1;
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::gated_norm_gradient) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
 
 // Queries see all keys, or those up to their own positions, in the order of the ranks or balanced among them. c = 0 of
@@ -220,6 +237,26 @@ struct Sight {
   }
 };
 constexpr Sight sight_of(std::int64_t dim) { return {static_cast<Mask>(dim % 3), dim / 6, dim / 3 % 2 != 0}; }
+// dims[6] of convolve, dims[7] of scan, and of their gradients: which other pieces of its sequences there are.
+struct Piece {
+  bool follows = false, goes_on = false;
+  constexpr std::int64_t dim() const { return (follows ? 1 : 0) + (goes_on ? 2 : 0); }
+};
+constexpr Piece piece_of(std::int64_t dim) { return {(dim & 1) != 0, (dim & 2) != 0}; }
+// Where the parts of `kept` and of `scratch` begin, in elements: states[chunks + 1,b,heads,d,n], then of kept
+// [T,heads,2] the step and the logarithm of what it and those before it in its chunk leave of the state; of scratch
+// [T,3 heads] what every token adds to dscalars (A_log, D, bias of steps).
+struct ScanShape {
+  std::int64_t batch = 0, positions = 0, heads = 0, groups = 0, states = 0, depth = 0, context = 1;
+  constexpr std::int64_t chunk() const { return states; }
+  constexpr std::int64_t chunks() const { return (positions + chunk() - 1) / chunk(); }
+  constexpr std::int64_t tokens() const { return batch * positions; }
+  constexpr std::int64_t columns() const { return heads * depth + 2 * groups * states; }
+  constexpr std::int64_t state() const { return batch * heads * depth * states; }  // of all heads
+  constexpr std::int64_t behind_states() const { return (chunks() + 1) * state(); }
+  constexpr std::int64_t kept() const { return behind_states() + 2 * heads * tokens(); }
+  constexpr std::int64_t scratch() const { return behind_states() + 3 * heads * tokens(); }
+};
 // dims[2] of the bias kernels: `whole` has one entry per column; `query_value` skips the middle third of the columns
 // (the key's bias has no gradient: softmax does not see it).
 enum class Bias : std::int64_t { whole, query_value };
@@ -283,6 +320,7 @@ struct KernelTraits {
   LinearProduct linear{};
   bool of_experts = false;  // one product for every expert and every rank that sent it rows
   AttentionPass attention{};
+  bool scan = false;  // of a state through a sequence
   BatchData data{};
   bool flat = false;  // its first dim is elements, not rows
   bool optimizer = false;
@@ -332,6 +370,10 @@ std::int64_t kv_heads(const Kernel& attention);
 // The most that an attention kernel computes on any rank of its context group (with a window on a balanced one: the
 // mean): half of the pairs when `causal`.
 FusedAttention fused_attention(const Kernel& attention);
+ScanShape scan_shape(const Kernel& scan);
+// Products of two numbers, forward: scores, once for each group, their products with values, and what goes into states
+// and comes out of them. They are few for the bytes, and count as no FLOPs (models/README.md, section 2).
+double scan_products(const Kernel& scan);
 
 // shift: every rank sends its buffer to the next rank of the group, and receives that of the previous one.
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, shift };

@@ -88,6 +88,18 @@ const char* name(TensorKind kind) {
       return "head_scalars";
     case TensorKind::latent_expert_weight:
       return "latent_expert_weight";
+    case TensorKind::mixer_value_weight:
+      return "mixer_value_weight";
+    case TensorKind::mixer_state_weight:
+      return "mixer_state_weight";
+    case TensorKind::mixer_gate_weight:
+      return "mixer_gate_weight";
+    case TensorKind::mixer_step_weight:
+      return "mixer_step_weight";
+    case TensorKind::value_convolution:
+      return "value_convolution";
+    case TensorKind::state_convolution:
+      return "state_convolution";
   }
   return "?";
 }

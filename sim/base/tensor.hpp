@@ -49,12 +49,20 @@ enum class TensorKind : std::uint8_t {
   output_gate_weight,
   sinks,
   head_gain,
-  // Indexers; recurrent mixers; experts on fewer columns. Of frameworks alone.
+  // Indexers; recurrent mixers; experts on fewer columns. Of frameworks alone, but for head_scalars.
   index_weight,
   mixer_in_weight,
   convolution,
   head_scalars,
-  latent_expert_weight
+  latent_expert_weight,
+  // Mamba-2 of own kernels, in place of mixer_in_weight and convolution: values, then B and C, rows of one matrix; the
+  // gate; steps. Taps of the same columns, with their bias behind them.
+  mixer_value_weight,
+  mixer_state_weight,
+  mixer_gate_weight,
+  mixer_step_weight,
+  value_convolution,
+  state_convolution
 };
 const char* name(TensorKind kind);
 bool is_of_layer(TensorKind kind);  // one per layer; the others stand at the ends of the network

@@ -9,15 +9,17 @@
 namespace rehearsal::cost {
 namespace {
 
-enum class Shape : std::uint8_t { matrix, attention, traffic };
+enum class Shape : std::uint8_t { matrix, attention, scan, traffic };
 
 constexpr std::array<std::string_view, 5> kMatrix{"call", "flop", "output", "weight", "input"};
 constexpr std::array<std::string_view, 5> kAttention{"call", "product", "score", "row", "element"};
+constexpr std::array<std::string_view, 4> kScan{"call", "byte", "far_byte", "product"};
 constexpr std::array<std::string_view, 4> kTraffic{"call", "byte", "far_byte", "row"};
 
 Shape shape_of(KernelKind kind) {
   if (traits(kind).linear != LinearProduct::none) return Shape::matrix;
-  return traits(kind).attention != AttentionPass::none ? Shape::attention : Shape::traffic;
+  if (traits(kind).attention != AttentionPass::none) return Shape::attention;
+  return traits(kind).scan ? Shape::scan : Shape::traffic;
 }
 
 Counts counts(const Kernel& kernel, Bytes knee) {
@@ -36,9 +38,11 @@ Counts counts(const Kernel& kernel, Bytes knee) {
       const double pairs = heads * share * (shape.causal ? queries * (keys + 1) / 2 : queries * keys);
       return {1, pairs * d(3), pairs, heads * d(2), heads * d(2) * d(3)};
     }
+    case Shape::scan:
     case Shape::traffic: {
       const double moved = double(kernel.traffic().count());
       const double far = knee.count() > 0 ? std::max(0., moved - double(knee.count())) : 0;
+      if (traits(kernel.kind).scan) return {1, moved, far, scan_products(kernel), 0};
       return {1, moved, far, traits(kernel.kind).flat ? 0 : d(0), 0};
     }
   }
@@ -82,13 +86,15 @@ std::span<const std::string_view> terms(KernelKind kind) {
       return kMatrix;
     case Shape::attention:
       return kAttention;
+    case Shape::scan:
+      return kScan;
     case Shape::traffic:
       break;
   }
   return kTraffic;
 }
 
-bool has_knee(KernelKind kind) { return shape_of(kind) == Shape::traffic; }
+bool has_knee(KernelKind kind) { return shape_of(kind) == Shape::traffic || shape_of(kind) == Shape::scan; }
 
 double KernelFit::time(const Kernel& kernel) const {
   const auto c = counts(kernel, knee);

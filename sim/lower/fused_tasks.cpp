@@ -56,7 +56,9 @@ std::optional<std::uint32_t> FusedTasks::shared_slot(const Part& part, std::size
   if (!part.model) return std::nullopt;
   for (const auto& shared : part.model->carried)
     if (shared.value == value && shared.begins != shared.ends)
-      return kSharedSlots + static_cast<std::uint32_t>(2 * (use * parts_.pieces + shared.piece) + shared.gradient);
+      return kSharedSlots +
+             static_cast<std::uint32_t>(2 * (models::kCarried * (use * parts_.pieces + shared.piece) + shared.which) +
+                                        shared.gradient);
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // The tasks of the native kernels: every pass as the kernels that compute it, on buffers that live exactly as long as
 // they are needed (models/lives.hpp). Always at operator detail.
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 #include "lower/checkpoints.hpp"
@@ -196,7 +197,8 @@ class NativeEmitter : public StepEmitter {
       if (shared.value == value) {
         const auto piece = static_cast<std::uint32_t>(shared.piece);
         const Key key{position, microbatch - microbatch % parts_.pieces + piece};
-        return StageBoundary{shared.gradient ? &gradients_of_pieces_ : &pieces_, key};
+        auto& all = shared.gradient ? gradients_of_pieces_ : pieces_;
+        return StageBoundary{&all[shared.which], key};
       }
     return std::nullopt;
   }
@@ -324,11 +326,12 @@ class NativeEmitter : public StepEmitter {
   Sequencer sequencer_;
   NetworkState state_;
   Checkpoints checkpoints_;
-  std::map<Key, BufferId> activations_, gradients_;       // on the borders between parts
-  std::map<Key, BufferId> skips_, skip_gradients_;        // by the number of the skip connection
-  std::map<Key, BufferId> pieces_, gradients_of_pieces_;  // keys and values that pieces of a sequence share
-  std::map<Key, std::vector<BufferId>> values_;           // inside a part
-  std::map<Key, std::vector<BufferId>> transient_;        // gradients of one micro-batch, per segment of the part
+  std::map<Key, BufferId> activations_, gradients_;  // on the borders between parts
+  std::map<Key, BufferId> skips_, skip_gradients_;   // by the number of the skip connection
+  // What pieces of a sequence share: keys and values, or last rows and states.
+  std::array<std::map<Key, BufferId>, models::kCarried> pieces_, gradients_of_pieces_;
+  std::map<Key, std::vector<BufferId>> values_;     // inside a part
+  std::map<Key, std::vector<BufferId>> transient_;  // gradients of one micro-batch, per segment of the part
 };
 
 }  // namespace

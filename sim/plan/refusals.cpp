@@ -22,6 +22,16 @@ void check_rules(const Job& job) {
     if (!broken.empty()) throw UserError(broken.front().rule);
 }
 
+// A framework that hands the states of recurrent layers from piece to piece is not known.
+void check_states(const Job& job) {
+  const auto rows = models::layer_table(job.model).rows;
+  const bool recurrent = std::ranges::any_of(rows, [](const auto& row) { return row.spec.mixer.recurrent(); });
+  if (job.pieces > 1 && recurrent && !job.framework.native_kernels)
+    throw UserError(
+        "the schedule cuts sequences in pieces, and no framework is known to hand the states of recurrent layers from "
+        "piece to piece; choose another one, or set 'framework: native'");
+}
+
 // Features that scenarios can specify, count and check, but that have no price yet: when one is priced, its line goes.
 void check_prices(const Job& job) {
   const auto& m = job.model;
@@ -206,7 +216,8 @@ void check_documents(const Job& job) {
 }  // namespace
 
 void refuse_unfit(const Job& job) {
-  check_rules(job), check_prices(job), check_sizes(job), check_vocabulary(job), check_vision(job), check_documents(job);
+  check_rules(job), check_states(job), check_prices(job), check_sizes(job), check_vocabulary(job), check_vision(job),
+      check_documents(job);
 }
 
 void refuse_step(const Job& job) {

@@ -206,12 +206,6 @@ std::vector<Violation> broken_by_pieces(const models::Transformer& model, const 
     add("training.attention",
         "the schedule cuts sequences, whose scores are whole in unfused attention; set 'attention' to flash, or choose "
         "another one");
-  else if (const auto rows = models::layer_table(model).rows;
-           std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.spec.mixer.recurrent(); }))
-    add("schedule",
-        "the schedule cuts sequences in pieces, and nobody is known to hand the states of recurrent layers from piece "
-        "to "
-        "piece; choose another one");
   else if (p.context > 1)
     add("parallelism.context",
         fmt::format("'context' {} cuts sequences that the schedule cuts in {} pieces; set 'context' to 1, or choose "

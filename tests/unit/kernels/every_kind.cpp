@@ -25,6 +25,7 @@ TEST_CASE("every kind does what hw/cpu does, on any shape and alignment") {
   std::vector<Trial> trials = plain_trials();
   for (Trial& t : expert_trials()) trials.push_back(std::move(t));
   for (Trial& t : context_trials()) trials.push_back(std::move(t));
+  for (Trial& t : state_space_trials()) trials.push_back(std::move(t));
   for (Trial& t : trials) {
     met.insert(t.kernel.kind);
     for (const std::size_t shift : {0, 1}) {

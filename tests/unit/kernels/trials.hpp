@@ -124,6 +124,39 @@ inline std::vector<Trial> context_trials() {
   return all;
 }
 
+// Mamba-2, with states of widths that do and do not divide a sequence into chunks: one head, heads that share a group,
+// and those of the second of three context ranks; whole sequences, and pieces at either end and in the middle.
+inline std::vector<Trial> state_space_trials() {
+  using K = KernelKind;
+  struct Shape {
+    std::int64_t b, s, heads, groups, n, d, c;
+  };
+  std::vector<Trial> all;
+  unsigned seed = 900;
+  for (const auto& [b, s, heads, groups, n, d, c] :
+       {Shape{1, 1, 1, 1, 1, 1, 0}, Shape{2, 7, 2, 1, 3, 5, 0}, Shape{1, 12, 4, 2, 4, 8, 0}, Shape{3, 5, 6, 3, 7, 2, 3},
+        Shape{1, 70, 2, 2, 33, 65, 0}})
+    for (const Piece piece : {Piece{}, Piece{false, true}, Piece{true, true}, Piece{true, false}}) {
+      const KernelDims dims{b, s, heads, groups, n, d, c, piece.dim()};
+      Trial forward = on_context(trial(K::scan, dims, 0, 0, ++seed), c > 0 ? 1 : 0);
+      const Operands after = forward.by_cpu();
+      Trial back = on_context(trial(K::scan_gradient, dims, 0, 0, ++seed), c > 0 ? 1 : 0);
+      back.operands[0] = after[0], back.operands[1] = after[2], back.operands[2] = after[4];
+      all.push_back(std::move(forward)), all.push_back(std::move(back));
+      const std::int64_t m = heads * d + 2 * groups * n;
+      for (const std::int64_t taps : {2, 4})
+        if (s >= taps - 1)
+          for (const K kind : {K::convolve, K::convolve_gradient})
+            all.push_back(
+                on_context(trial(kind, {b * s, m, s, taps, groups * n, c, piece.dim()}, 0, 0, ++seed), c > 0 ? 1 : 0));
+      if (s > 2) all.push_back(trial(K::last_rows, {b * s, m, s, 4}, 0, 0, ++seed));
+      for (const K kind : {K::gated_norm, K::gated_norm_gradient})
+        all.push_back(trial(kind, {b * s, heads * d, groups}, 0, 0, ++seed));
+      all.push_back(trial(K::copy_state, {d * n, b, 2 * s}, 0, 0, ++seed));
+    }
+  return all;
+}
+
 inline void set_loss(Values& operand, double value) { std::memcpy(operand.data(), &value, sizeof(value)); }
 
 inline std::vector<Trial> plain_trials() {
