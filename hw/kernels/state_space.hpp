@@ -10,10 +10,12 @@
 // Chunks are as long as a state is wide, so that their scores and the states cost the same (section 6.3).
 // Gradients, with G the gradient of the state behind the chunk and u_r = dt_r x_r:
 //   du_r = sum_t E_tr (C_t B_r) dy_t + exp(L_end - L_r) G B_r,   dx_r = dt_r du_r + D dy_r,
-//   dC_t = sum_r E_tr (dy_t u_r) B_r + exp(L_t) S^T dy_t,        dB_r = sum_t E_tr (dy_t u_r) C_t + exp(L_end - L_r)
-//   G^T u_r, dS = exp(L_end) G + sum_t exp(L_t) dy_t C_t^T, dL_t = C_t dC_t - u_t du_t, and that of the last one <G,
-//   S_end> more: all in which L_t occurs with either sign.
-// dC and dB are those of one head here; a group has their sums. The gradient of log a_t is the sum of dL from t on.
+//   dC_t = sum_r E_tr (dy_t u_r) B_r + exp(L_t) S^T dy_t,
+//   dB_r = sum_t E_tr (dy_t u_r) C_t + exp(L_end - L_r) G^T u_r,
+//   dS = exp(L_end) G + sum_t exp(L_t) dy_t C_t^T,
+//   dL_t = C_t dC_t - u_t du_t, all in which L_t occurs, with its sign; that of the last token <G, S_end> more.
+// What a token gets of itself is in both products, and left out of both: it is large, and its difference noise. dC and
+// dB are those of one head here; a group has their sums. The gradient of log a_t is the sum of dL from t on.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -205,7 +207,7 @@ struct ScanStatesGradient {
   }
 };
 
-// What tokens add to the gradients of scalars; while these are made, in the place of the first C dC, of the last x du.
+// What tokens add to the gradients of scalars; while these are made, in the place of the first dL, of the last x du.
 struct TokenTerms {
   float* all;
   std::int64_t heads;
@@ -236,7 +238,7 @@ struct ScanValuesGradient {
   REHEARSAL_DEVICE void operator()(Team& team) const {
     const ScanShape& shape = rows.shape;
     const std::int64_t n = shape.states, d = shape.depth;
-    Local<Team, double> inputs(team), skips(team);
+    Local<Team, double> inputs(team), later(team), skips(team);
     for (std::int64_t i = team.block(); i < shape.tokens() * shape.heads; i += team.blocks()) {
       const std::int64_t r = i / shape.heads, head = i % shape.heads, group = rows.group(head);
       const InChunk within(shape, r);
@@ -249,20 +251,24 @@ struct ScanValuesGradient {
       team.each([&](int thread) {
         const float* state = scratch + rows.state_at(within.chunk + 1, within.sequence, head);
         const float left = expf(rows.level(within.end - 1, head) - level);
-        inputs(thread) = skips(thread) = 0;
+        inputs(thread) = later(thread) = skips(thread) = 0;
         for (std::int64_t row = thread; row < d; row += kThreads) {
           float sum = 0, behind = 0;
-          for (std::int64_t t = r; t < within.end; ++t)
+          for (std::int64_t t = r + 1; t < within.end; ++t)
             sum += team.shared.weight[t - within.first] * widened(dy[(t * shape.heads + head) * d + row]);
           for (std::int64_t j = 0; j < n; ++j) behind += state[row * n + j] * widened(rows.keys(r, group)[j]);
-          const float du = sum + left * behind, by = widened(dy[i * d + row]), x = widened(rows.values(r, head)[row]);
+          const float by = widened(dy[i * d + row]), x = widened(rows.values(r, head)[row]);
+          const float of_later = sum + left * behind, du = of_later + team.shared.weight[r - within.first] * by;
           dx[r * shape.columns() + head * d + row] = stored<T>(step * du + skip * by);
-          inputs(thread) += double(x) * double(du), skips(thread) += double(x) * double(by);
+          inputs(thread) += double(x) * double(du), later(thread) += double(x) * double(of_later);
+          skips(thread) += double(x) * double(by);
         }
       });
-      const double input = team.sum(inputs), skipped = team.sum(skips);
+      const double input = team.sum(inputs), skipped = team.sum(skips), passed = team.sum(later);
       team.each([&](int thread) {
-        if (thread == 0) terms.bias(r, head) = float(input), terms.skip(r, head) = float(skipped);
+        if (thread > 0) return;
+        terms.rate(r, head) = float(-double(step) * passed);
+        terms.skip(r, head) = float(skipped), terms.bias(r, head) = float(input);
       });
     }
   }
@@ -310,7 +316,7 @@ struct ScanKeysGradient {
           const float* before = rows.kept + rows.state_at(within.chunk, within.sequence, head);
           const float* behind = scratch + rows.state_at(within.chunk + 1, within.sequence, head);
           float query = 0, key = 0, from_state = 0, to_state = 0;
-          for (std::int64_t r = within.first; r <= t; ++r)
+          for (std::int64_t r = within.first; r < t; ++r)
             query += team.shared.earlier[r - within.first] * widened(rows.keys(r, group)[thread]);
           for (std::int64_t r = t; r < within.end; ++r)
             key += team.shared.later[r - within.first] * widened(rows.queries(r, group)[thread]);
@@ -319,13 +325,14 @@ struct ScanKeysGradient {
             to_state += behind[row * n + thread] * widened(rows.values(t, head)[row]);
           }
           query += expf(level) * from_state;
+          product(thread) = double(query) * double(widened(rows.queries(t, group)[thread]));
+          query += team.shared.earlier[t - within.first] * widened(rows.keys(t, group)[thread]);
           key += expf(rows.level(within.end - 1, head) - level) * step * to_state;
           queries(thread) += query, keys(thread) += key;
-          product(thread) = double(query) * double(widened(rows.queries(t, group)[thread]));
         });
         const double sum = team.sum(product);
         team.each([&](int thread) {
-          if (thread == 0) terms.rate(t, head) = float(sum);
+          if (thread == 0) terms.rate(t, head) += float(sum);
         });
       }
       team.own([&](int thread) {
@@ -370,7 +377,7 @@ struct ScanStepsGradient {
         double sum = of_state;
         for (std::int64_t t = within.end; t-- > within.first;) {
           const float step = rows.step(t, head), input = terms.bias(t, head);
-          sum += double(terms.rate(t, head)) - double(step) * double(input);
+          sum += double(terms.rate(t, head));
           const float slope = -expm1f(-step), dstep = (rate * float(sum) + input) * slope;
           dsteps[t * shape.heads + head] = stored<T>(dstep);
           terms.bias(t, head) = dstep, terms.rate(t, head) = rate * step * float(sum);

@@ -67,7 +67,7 @@ const Claim kClaims[] = {
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set training.kernels=unfused", 2, "kernels"},
     {"CONTRIBUTING.md", "refuses it until it has `.kernels`",
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set training.optimizer=muon", 2, "no kernels"},
-    {"docs/models.md", "sparse attention and the other mixers are predicted and not performed",
+    {"docs/models.md", "sparse attention, the gated delta rule and lightning attention are predicted and not performed",
      "check scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --set model.family=llama --set "
      "model.ffn_kind=swiglu --set 'model.mixer={sparse: 8, index_heads: 2, index_dim: 8}'",
      2, "sparse"},

@@ -13,17 +13,23 @@ def mlp_parameters(network, l):
     network.make("down_weight", l, (h, f), f**-0.5)
 
 
-def parameters(network, feed_forward=mlp_parameters):
-    """Makes them, with the initial weights of the program."""
+def attention_parameters(network, l):
     c = network.c
     h, d = c["hidden"], c["hidden"] // c["heads"]
+    network.make("query_weight", l, (h, h), h**-0.5)
+    network.make("key_weight", l, (c["kv_heads"] * d, h), h**-0.5)
+    network.make("value_weight", l, (c["kv_heads"] * d, h), h**-0.5)
+    network.make("out_weight", l, (h, h), h**-0.5)
+
+
+def parameters(network, feed_forward=mlp_parameters, mixer=attention_parameters):
+    """Makes them, with the initial weights of the program."""
+    c = network.c
+    h = c["hidden"]
     network.make("token_table", 0, (c["vocabulary"], h), 0.02)
     for l in range(c["layers"]):
         network.p[l, "norm1_gain"], network.p[l, "norm2_gain"] = np.ones(h), np.ones(h)
-        network.make("query_weight", l, (h, h), h**-0.5)
-        network.make("key_weight", l, (c["kv_heads"] * d, h), h**-0.5)
-        network.make("value_weight", l, (c["kv_heads"] * d, h), h**-0.5)
-        network.make("out_weight", l, (h, h), h**-0.5)
+        mixer(network, l)
         feed_forward(network, l)
     network.p[0, "norm_gain"] = np.ones(h)
     network.make("head_weight", 0, (c["vocabulary"], h), h**-0.5)
@@ -104,9 +110,28 @@ def mlp_back(c, l, dy, x, saved, p, g):
     return swiglu_back(dy, x, saved, p, l, g, "gate_up_weight", "down_weight")
 
 
-def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back):
-    """Loss (a mean over `total` tokens) and gradients of one micro-batch."""
+def attend(c, l, x, p):
     d = c["hidden"] // c["heads"]
+    q, k = (turn(split(x @ p[l, w].T, d), 1) for w in ("query_weight", "key_weight"))
+    v = split(x @ p[l, "value_weight"].T, d)
+    out, probability = attention(q, k, v)
+    out = joined(out)
+    return out @ p[l, "out_weight"].T, (q, k, v, probability, out)
+
+
+def attend_back(c, l, dy, x, saved, p, g):
+    q, k, v, probability, out = saved
+    g[l, "out_weight"] += dy.T @ out
+    dq, dk, dv = attention_back(split(dy @ p[l, "out_weight"], c["hidden"] // c["heads"]), q, k, v, probability)
+    dx = np.zeros_like(x)
+    for w, dw in (("query_weight", turn(dq, -1)), ("key_weight", turn(dk, -1)), ("value_weight", dv)):
+        g[l, w] += joined(dw).T @ x
+        dx += joined(dw) @ p[l, w]
+    return dx
+
+
+def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back, mixer=attend, mixer_back=attend_back):
+    """Loss (a mean over `total` tokens) and gradients of one micro-batch."""
     tokens, targets = batch
     g = {k: np.zeros_like(v) for k, v in p.items()}
     loss = 0.0
@@ -114,15 +139,12 @@ def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back):
         x, s, saved = p[0, "token_table"][t], len(t), []
         for l in range(c["layers"]):
             n1, s1 = norm(x, p[l, "norm1_gain"])
-            q, k = (turn(split(n1 @ p[l, w].T, d), 1) for w in ("query_weight", "key_weight"))
-            v = split(n1 @ p[l, "value_weight"].T, d)
-            out, probability = attention(q, k, v)
-            out = joined(out)
-            x2 = x + out @ p[l, "out_weight"].T
+            y_mixer, seen = mixer(c, l, n1, p)
+            x2 = x + y_mixer
             n2, s2 = norm(x2, p[l, "norm2_gain"])
             y_ffn, inside = feed_forward(c, l, n2, p)
             x = x2 + y_ffn
-            saved.append((n1, s1, q, k, v, probability, out, n2, s2, inside))
+            saved.append((n1, s1, seen, n2, s2, inside))
         n, st = norm(x, p[0, "norm_gain"])
         logits = n @ p[0, "head_weight"].T
         logits -= logits.max(-1, keepdims=True)
@@ -134,15 +156,10 @@ def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back):
         g[0, "head_weight"] += dl.T @ n
         dx = norm_back(dl @ p[0, "head_weight"], st, p[0, "norm_gain"], g, (0, "norm_gain"))
         for l in reversed(range(c["layers"])):
-            n1, s1, q, k, v, probability, out, n2, s2, inside = saved[l]
+            n1, s1, seen, n2, s2, inside = saved[l]
             dn2 = feed_forward_back(c, l, dx, n2, inside, p, g)
             d2 = dx + norm_back(dn2, s2, p[l, "norm2_gain"], g, (l, "norm2_gain"))
-            g[l, "out_weight"] += d2.T @ out
-            dq, dk, dv = attention_back(split(d2 @ p[l, "out_weight"], d), q, k, v, probability)
-            dn = np.zeros_like(n1)
-            for w, dw in (("query_weight", turn(dq, -1)), ("key_weight", turn(dk, -1)), ("value_weight", dv)):
-                g[l, w] += joined(dw).T @ n1
-                dn += joined(dw) @ p[l, w]
+            dn = mixer_back(c, l, d2, n1, seen, p, g)
             dx = d2 + norm_back(dn, s1, p[l, "norm1_gain"], g, (l, "norm1_gain"))
         np.add.at(g[0, "token_table"], t, dx)
     return loss, g

@@ -20,6 +20,7 @@ except ImportError:
     print("skipped: needs python3-numpy")
     sys.exit(77)
 import llama
+import mamba
 import moe
 
 MASK = (1 << 64) - 1
@@ -27,7 +28,11 @@ GOLDEN = 0x9E3779B97F4A7C15
 KINDS = ["token_table", "position_table", "norm1_gain", "norm1_bias", "qkv_weight", "qv_bias", "out_weight", "out_bias",
          "norm2_gain", "norm2_bias", "up_weight", "up_bias", "down_weight", "down_bias", "norm_gain", "norm_bias",
          "head_weight", "query_weight", "key_weight", "value_weight", "gate_up_weight", "router_weight", "expert_gate_up_weight",
-         "expert_down_weight", "shared_gate_up_weight", "shared_down_weight"]
+         "expert_down_weight", "shared_gate_up_weight", "shared_down_weight", "qkv_bias", "expert_up_weight",
+         "query_down_weight", "query_up_weight", "latent_down_weight", "latent_up_weight", "latent_gain", "joining_weight",
+         "output_gate_weight", "sinks", "head_gain", "index_weight", "mixer_in_weight", "convolution", "head_scalars",
+         "latent_expert_weight", "mixer_value_weight", "mixer_state_weight", "mixer_gate_weight", "mixer_step_weight",
+         "value_convolution", "state_convolution"]
 MAP_OF_TOKENS, FIRST_TOKEN, FOLLOWS_MAP, OTHER_TOKEN, INPUT_ROWS, MAP_OF_ROWS = range(6)
 EPSILON_NORM = 1e-5
 
@@ -72,8 +77,8 @@ def skewed(u, vocabulary):
 
 # --- network -----------------------------------------------------------------------------------------------------------
 class Network:
-    """GPT (pre-norm, no key bias, tanh GELU), U-Transformer (GPT with long skips), Llama (llama.py), with experts (moe.py),
-    or MLP (no residual); parameters by (layer, kind)."""
+    """GPT (pre-norm, no key bias, tanh GELU), U-Transformer (GPT with long skips), Llama (llama.py), with Mamba-2 (mamba.py)
+    or experts (moe.py), or MLP (no residual); parameters by (layer, kind)."""
 
     def __init__(self, c):
         self.c = c
@@ -93,6 +98,8 @@ class Network:
             self.p[0, "norm_gain"], self.p[0, "norm_bias"] = np.ones(h), np.zeros(h)
             if not c["tied"]:
                 self.make("head_weight", 0, (c["vocabulary"], h), h**-0.5)
+        elif "mixers" in c:
+            mamba.parameters(self)
         elif c["family"] == "llama":
             llama.parameters(self)
         elif c["family"] == "moe":
@@ -114,6 +121,8 @@ class Network:
 
     # Loss (a mean over `total` tokens or rows) and gradients of one micro-batch. `p`: parameters, by default the newest.
     def gradients(self, batch, total, p):
+        if "mixers" in self.c:
+            return mamba.gradients(self.c, batch, total, p)
         if self.c["family"] == "llama":
             return llama.gradients(self.c, batch, total, p)
         if self.c["family"] == "moe":
@@ -407,6 +416,13 @@ def main():
     mixture = dict(grouped, family="moe", experts=4, experts_per_token=2, expert_ffn=48, shared_experts=1, dense_layers=1)
     small_moe = ("model={family: moe, layers: 4, dense_layers: 1, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, experts: 4, "
                  "experts_per_token: 2, expert_ffn: 48, shared_experts: 1, vocabulary: 101, sequence: 32}")
+    # One state of two chunks and of less than a group for each head, one of a group for three heads, and attention.
+    wide, narrow = (dict(heads=4, groups=4, state=16, value_dim=12), dict(heads=6, groups=2, state=5, value_dim=8))
+    states = dict(grouped, mixers=[wide, None, narrow, wide])
+    of_wide, of_narrow = (f"mixer: {{kind: mamba2, heads: {m['heads']}, kv_heads: {m['groups']}, head_dim: {m['state']}, "
+                          f"value_dim: {m['value_dim']}}}" for m in (wide, narrow))
+    small_states = (f"model={{family: llama, layers: [{{repeat: 1, {of_wide}}}, {{repeat: 1}}, {{repeat: 1, {of_narrow}}}, "
+                    f"{{repeat: 1, {of_wide}}}], hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocabulary: 101, sequence: 32}}")
     skips = dict(gpt, family="u-transformer", tied=False)
     small_u = "model={family: u-transformer, layers: 4, hidden: 64, heads: 4, vocabulary: 101, sequence: 32}"
     cases = [
@@ -432,6 +448,16 @@ def main():
         ("experts, 1 of 4, none shared, no dense layers, SGD", "mixtral-tiny-ep4-this-machine.yaml",
          sgd + [small_moe, "model.experts_per_token=1", "model.shared_experts=0", "model.dense_layers=0"],
          dict(mixture, optimizer="sgd", rate=0.1, experts_per_token=1, shared_experts=0, dense_layers=0)),
+        ("Mamba-2 and attention, 2 x 2 x 2 ranks, SGD", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml", sgd + [small_states],
+         dict(states, optimizer="sgd", rate=0.1)),
+        ("Mamba-2 and attention, ZeRO-3, zb-h1, recomputed, AdamW", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
+         [small_states, "parallelism={data: 2, pipeline: 2, zero: 3}", "schedule=zb-h1", "training.recompute=full"], states),
+        ("Mamba-2 and attention, sequences in pieces, SGD", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
+         sgd + [small_states, "parallelism={pipeline: 2}", "schedule={name: seq1f1b, pieces: 4}"],
+         dict(states, optimizer="sgd", rate=0.1)),
+        ("Mamba-2 and attention, sequences over ranks, SGD", "gpt-tiny-pp2-tp2-dp2-this-machine.yaml",
+         sgd + [small_states, "parallelism={context: 2, data: 2}", "training.context=all-gather"],
+         dict(states, optimizer="sgd", rate=0.1)),
         ("MLP, 2 stages, SGD", "mlp-gemm-pipeline-2-ranks.yaml", small, mlp),
         ("MLP, PipeDream, 4 stages", "mlp-gemm-pipeline-2-ranks.yaml",
          small + ["parallelism.pipeline=4", "schedule=pipedream"], dict(mlp, updates="every_backward", stages=4)),
