@@ -421,11 +421,10 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
           "framework native has no kernels for the gated delta rule and lightning attention; of mixers with a state it "
           "performs mamba2");
     }
-    if (mixer.kind == MixerKind::none && model.family != Family::mlp) refuse("layers without a mixer");
     if (mixer.sparse > 0) refuse("sparse attention");
     if (mixer.window + mixer.chunk > 0 && !shape.causal) refuse("windows or chunks without a causal mask");
     if (mixer.value_columns > 0 && !mixer.recurrent()) refuse("values whose heads are not as wide as those of keys");
-    if (ffn.latent > 0 || ffn.nothing()) refuse("latent experts, or layers without a feed-forward part");
+    if (ffn.latent > 0) refuse("latent experts");
   }
   if (shape.precision != Precision::fp32 && shape.precision != Precision::bf16)
     throw UserError(std::string("framework native has no kernels for precision ") + name(shape.precision) +

@@ -18,6 +18,11 @@ Sets states_of(const std::string& family, const std::string& layers, const std::
 const Sets kLlama = states_of(
     "llama", "[{repeat: 1, " + kWide + "}, {repeat: 1}, {repeat: 1, " + kNarrow + "}, {repeat: 1, " + kWide + "}]");
 const Sets kGptStates = states_of("gpt", "[{repeat: 2, " + kNarrow + "}, {repeat: 1}, {repeat: 1, " + kWide + "}]");
+// Halves by themselves, as Megatron writes hybrid models: a mixer of either kind, or a feed-forward part.
+const Sets kHalves = states_of("llama", "[{repeat: 1, ffn: none, " + kWide +
+                                            "}, {repeat: 1, mixer: none}, {repeat: 1, ffn: none}, {repeat: 1, ffn: "
+                                            "none, " +
+                                            kNarrow + "}]");
 const Sets kMoe = states_of("moe", "[{repeat: 2, " + kWide + "}, {repeat: 2, ffn: dense, " + kNarrow + "}]",
                             ", experts: 4, experts_per_token: 2, expert_ffn: 24, shared_experts: 1");
 
@@ -41,7 +46,7 @@ TEST_CASE("layers with a state train over ranks what one rank trains, in the mem
            {"parallelism={context: 2, data: 2}", "training.precision=bf16"},
            {"parallelism={pipeline: 2}", "schedule={name: seq1f1b, pieces: 4}", "training.precision=bf16"},
        })
-    for (const Sets& network : {kLlama, kGptStates, kMoe}) {
+    for (const Sets& network : {kLlama, kGptStates, kMoe, kHalves}) {
       CAPTURE(layout.front());
       CAPTURE(network.front());
       Sets sets = with(network, {"batch.global=8"});
