@@ -7,6 +7,7 @@
 
 #include "framework_layers.hpp"
 #include "models/recurrent.hpp"
+#include "models/rehearsal.hpp"
 #include "models/shapes.hpp"
 
 using namespace rehearsal;
@@ -123,6 +124,21 @@ TEST_CASE("what frameworks hold is what the closed form counts, for every mixer"
       CHECK(part.learning == part.parameters);
     }
   }
+}
+
+TEST_CASE("own kernels hold of Mamba-2 what the closed form counts, on one rank and cut over two") {
+  auto mixer = recurrent(MixerKind::mamba2);
+  const auto m = listed(mixer);
+  const auto whole = performed_network(m, {.shard = {.sequence = 256}});
+  CHECK(held(whole, 4) == parameters(m));
+  // The gains of both norms are on either rank.
+  const auto half = performed_network(m, {.shard = {.tensor = 2, .sequence = 256}});
+  CHECK(2 * (half.layers.front().parameters - 2 * 64) == whole.layers.front().parameters - 2 * 64);
+
+  // Kept of the mixer: 16 states before chunks and one behind, a step and a decay for each head and token.
+  const ScanShape scan{1, 256, mixer.heads, mixer.kv_heads, mixer.head_dim, mixer.value_dim()};
+  CHECK(scan.chunks() == 256 / mixer.head_dim);
+  CHECK(scan.kept() == (scan.chunks() + 1) * mixer.heads * mixer.head_dim * mixer.value_dim() + 2 * 256 * mixer.heads);
 }
 
 TEST_CASE("layers without a mixer, or without a feed-forward part, are half as much") {
