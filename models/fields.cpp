@@ -85,6 +85,7 @@ std::string decay(const Optimizer& o) { return fmt::format("{}", o.weight_decay.
 
 const Description& training_fields() {
   using T = Training;
+  constexpr double kMostOver = 1e6;
   static constexpr auto stored = []<auto M>(const char* key, const char* help) {
     return some<M>(key,
                    {{"latents", StoredValue::latents},
@@ -243,9 +244,19 @@ const Description& training_fields() {
       absence_means(field<&T::prefetch>("fsdp.prefetch", whole(0, 1000), std::nullopt,
                                         "layers, or tiles, ahead that parameters are gathered (1)"),
                     std::int64_t{1}),
-      absence_means(field<&T::reshard_after_forward>("fsdp.reshard_after_forward", boolean(), std::nullopt,
-                                                     "parameters are dropped between forward and backward (true)"),
-                    true),
+      or_also(absence_means(field<&T::reshard_after_forward>(
+                                "fsdp.reshard_after_forward", boolean(), std::nullopt,
+                                "parameters are dropped between forward and backward (true); a number: but for parts "
+                                "that so many neighbouring GPUs keep, and gather again among themselves (FSDP2)"),
+                            true),
+              {whole(2, kMostOver)}),
+      settled(field<&T::reshard_over>("fsdp.reshard_over", whole(0, kMostOver), kDefault, "")),
+      choice<&T::quantised_gathers>(
+          "quantised_gathers", {{"none", false}, {"int8", true}}, kDefault,
+          "of zero 3: parameters are gathered in 8 bits, with a scale of fp32 for each 8000 (qwZ of ZeRO++)"),
+      choice<&T::quantised_reductions>(
+          "quantised_reductions", {{"none", false}, {"int4", true}}, kDefault,
+          "of zero 3: gradients are exchanged in 4 bits and summed, inside nodes and then across (qgZ of ZeRO++)"),
       nested<&T::offload>("offload", offload_fields()),
       choice<&T::partition_activations>(
           "partition_activations",

@@ -249,6 +249,10 @@ struct Training {
   // overlaps gradients; with ZeRO-1, as it overlaps the gather of updated parameters).
   std::optional<std::int64_t> prefetch;
   std::optional<bool> reshard_after_forward, overlap_gathers;
+  // GPUs that keep a part each of what a forward has gathered, and gather that again; 0: all, the parts of the step.
+  std::int64_t reshard_over = 0;
+  // With ZeRO-3 parameters are gathered in 8 bits, and gradients reduced in 4 (qwZ and qgZ of ZeRO++, 2306.10209).
+  bool quantised_gathers = false, quantised_reductions = false;
   std::int64_t gathered_ahead() const { return prefetch.value_or(1); }
   bool reshards() const { return reshard_after_forward.value_or(true); }
   Offload offload;

@@ -39,8 +39,11 @@ std::vector<OfProgram> of_programs(const LoweredJob& lowered) {
 }
 
 double AxisBytes::*along(Axes axes) {
-  // Includes the groups of two copies of a model, which span two axes.
-  if (axes.holds(Axis::data) || axes.holds(Axis::expert_data)) return &AxisBytes::data;
+  // Includes the groups of two copies of a model, which span two axes, and parts of the data axis.
+  for (std::size_t a = 0; a < kAxes; ++a)
+    if (const auto axis = static_cast<Axis>(a);
+        axes.holds(axis) && (axis == Axis::data || axis == Axis::expert_data || cuts_data(axis)))
+      return &AxisBytes::data;
   if (axes.holds(Axis::expert) || axes.holds(Axis::expert_tensor)) return &AxisBytes::expert;
   if (axes.holds(Axis::tensor)) return &AxisBytes::tensor;
   return axes.holds(Axis::pipeline) ? &AxisBytes::pipeline : &AxisBytes::context;

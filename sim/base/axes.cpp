@@ -3,8 +3,8 @@
 namespace rehearsal {
 
 const char* name(Axis axis) {
-  constexpr const char* kNames[kAxes] = {"tensor", "context",     "data",  "pipeline", "expert-tensor",
-                                         "expert", "expert-data", "shard", "copy"};
+  constexpr const char* kNames[kAxes] = {"tensor",      "context", "data", "pipeline",  "expert-tensor", "expert",
+                                         "expert-data", "shard",   "copy", "secondary", "near",          "across"};
   return kNames[index(axis)];
 }
 

@@ -2,7 +2,9 @@
 //
 // Tensor, context, data and pipeline are factors: their product is the number of ranks. Experts fold the ranks of one
 // pipeline rank a second time: tensor x context x data = expert_tensor x expert x expert_data (plan/mesh.hpp). The data
-// axis is cut in two where only some replicas share their states: data = shard x copy, shards being neighbours.
+// axis is cut in two where only some replicas share their states: data = shard x copy, shards being neighbours. Those
+// that share them may be cut once more, into neighbours and the rest: `secondary` ones gather again what a forward has
+// used, and gradients reduced in two hops go among those that are `near` (on one node), then `across` nodes.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,10 +13,25 @@
 
 namespace rehearsal {
 
-enum class Axis : std::uint8_t { tensor, context, data, pipeline, expert_tensor, expert, expert_data, shard, copy };
+enum class Axis : std::uint8_t {
+  tensor,
+  context,
+  data,
+  pipeline,
+  expert_tensor,
+  expert,
+  expert_data,
+  shard,
+  copy,
+  secondary,
+  near,
+  across
+};
 inline constexpr std::size_t kFactors = 4;  // the first axes
-inline constexpr std::size_t kAxes = 9;
+inline constexpr std::size_t kAxes = 12;
 constexpr std::size_t index(Axis axis) { return static_cast<std::size_t>(axis); }
+// A part of the data axis.
+constexpr bool cuts_data(Axis axis) { return index(axis) >= index(Axis::shard); }
 // Axes whose groups communicate within the passes of a stage.
 inline constexpr std::array kInside{Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor};
 const char* name(Axis axis);  // "expert-data"

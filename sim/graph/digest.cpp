@@ -191,8 +191,8 @@ std::string TaskGraph::digest() const {
     out.number(rank.program), out.number(rank.multiplicity), out.number(rank.job_rank), out.number(rank.node);
     const std::span<const std::uint32_t> place = rank.place.along;
     out.numbers(place.first(kFactors));
-    if (holds_experts(program_of(rank)))
-      out.numbers(place.subspan(kFactors, kAxes - kFactors - 2));  // meaningless without experts
+    constexpr auto kSecondFolding = index(Axis::shard) - kFactors;
+    if (holds_experts(program_of(rank))) out.numbers(place.subspan(kFactors, kSecondFolding));
     const Program& program = program_of(rank);
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       const Attachment& to = rank.attachments[e];

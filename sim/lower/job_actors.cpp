@@ -66,7 +66,9 @@ void for_each_hop(const cluster::Machine& machine, const plan::Job& job, std::ve
 // Groups of replicas in both directions of the pipeline.
 bool both_ways(Axes axes) { return axes.holds(Axis::pipeline) && axes != Axes(Axis::pipeline); }
 // Groups whose members exchange parts pairwise.
-constexpr bool exchanges(Axes axes) { return axes.holds(Axis::expert) || axes.holds(Axis::context); }
+constexpr bool exchanges(Axes axes) {
+  return axes.holds(Axis::expert) || axes.holds(Axis::context) || axes.holds(Axis::near) || axes.holds(Axis::across);
+}
 
 template <class Each>
 void for_each_hop(const cluster::Machine& machine, const plan::Job& job, const JobActors::Channel& channel,
@@ -137,8 +139,8 @@ JobActors::JobActors(const plan::RankLayout& rank_layout, const std::vector<Ends
 void JobActors::add_all_groups(const plan::RankLayout& rank_layout, bool mirrored) {
   const bool contexts = rank_layout.meets(Axis::context);
   for (const auto axis : {Axis::tensor, Axis::context, Axis::data, Axis::expert_tensor, Axis::expert, Axis::expert_data,
-                          Axis::shard, Axis::copy}) {
-    const bool of_data = axis == Axis::data || axis == Axis::shard;
+                          Axis::shard, Axis::copy, Axis::secondary, Axis::near, Axis::across}) {
+    const bool of_data = axis == Axis::data || axis == Axis::shard || axis == Axis::secondary;
     const auto axes = of_data && contexts ? Axis::context | axis : Axes(axis);
     if (mirrored && (axis == Axis::data || axis == Axis::expert_data))
       add_mirrored_groups(rank_layout.mesh(), axes, index(axis));

@@ -31,6 +31,7 @@ ShardedPasses::ShardedPasses(ProgramDraft& draft, PassTasks& tasks, const std::v
       reduces_(policy_.reduce == plan::StatePolicy::Reduce::per_part),
       at_once_(policy_.update == plan::StatePolicy::Update::in_backward),
       delay_(policy_.reduces_beside ? policy_.prefetch : std::min<std::int64_t>(policy_.prefetch, 1)),
+      traffic_(draft, policy_),
       tiers_(draft),
       checkpoints_(draft, rows()),
       away_(draft, tasks),
@@ -167,7 +168,10 @@ LocalTask ShardedPasses::pass(const Coordinates& at, bool last, std::vector<Loca
     if (around.before) around.before(unit.use, after);
     begin(unit, here, after);
     if (completes) make_gradient(unit, extra), wait_for_buckets(after);
-    if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, extra.last);
+    std::vector<BufferUse> dropped;
+    if (needs && (at.pass != Pass::forward || !kept_after_forward(unit))) drop(unit, dropped);
+    const bool keeps = !dropped.empty() && traffic_.keeps(place(unit), at.pass);
+    if (!keeps) extra.last.insert(extra.last.end(), dropped.begin(), dropped.end());
     bring_checkpoint(at, unit.use, after);
     if (away_.active()) away_.bring(here, unit.use, after, ended_before(ended_, tiers_.offload().prefetch));
     if (part(unit).model->tiles.empty()) {
@@ -179,6 +183,8 @@ LocalTask ShardedPasses::pass(const Coordinates& at, bool last, std::vector<Loca
       done = tasks_.emit_part(at, unit.use, std::exchange(after, {}), extra, &tiled);
       batch_.buckets = std::move(rest), copied_ = copied;
     }
+    if (keeps)
+      done = traffic_.keep(place(unit), gathered_parameters(unit), bytes_each(unit), *part(unit).model, here, dropped);
     if (checkpoints_.active() || away_.active()) ended_.push_back(done);
     if (checkpoints_.active()) keep_checkpoint(at, unit.use);
     if (away_.active()) away_.keep(here, unit.use, done);
@@ -257,9 +263,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
   for (const bool experts : {false, true}) {
     const double count = stored(unit, experts);
     if (count <= 0) continue;
-    const bool layer = use(unit).layer != graph::kNoLayer;
-    const Bytes size =
-        bytes(count * (layer ? plan_.gathered_bytes() : plan::state_bytes(plan_.job.training).parameters));
+    const Bytes size = bytes(count * bytes_each(unit));
     auto ready = after_use(ended_before(computed_, policy_.prefetch));
     std::vector<BufferUse> uses;
     if (policy_.parameters != Tier::device) {
@@ -280,8 +284,7 @@ void ShardedPasses::gather(Unit unit, const Coordinates& at, std::vector<LocalTa
     gathered_[unit].push_back(whole);
     uses.emplace_back(whole, Access::allocate);
     const auto kind = offload.one_owner ? CollectiveKind::broadcast : CollectiveKind::all_gather;
-    before.push_back(
-        draft_.data_collective(kind, size, here, ready, uses, tensors(unit), Precision::fp32, replicas(experts)));
+    before.push_back(traffic_.gather(place(unit), {kind, size, {}, tensors(unit)}, count, here, ready, uses, experts));
   }
 }
 
@@ -427,6 +430,9 @@ LocalTask ShardedPasses::reduce(const Batch& batch, const Bucket& bucket) {
     own.push_back(draft_.program.buffer({shard, MemoryCategory::communication}));
     uses.emplace_back(own.front(), Access::allocate);
   }
+  if (plan_.job.training.quantised_reductions)
+    return traffic_.exchange(*draft_.pipe.parts.parts[batch.part].model, bucket.parameters, bucket.experts, batch.at,
+                             std::vector{*batch.complete}, uses);
   const LocalTask task = draft_.data_collective(at_once_ ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
                                                 size, batch.at, std::vector{*batch.complete}, uses, bucket.tensors,
                                                 Precision::fp32, replicas(bucket.experts));
@@ -484,6 +490,7 @@ void ShardedPasses::update(const Batch& batch, LocalTask reduced) {
 
 std::optional<LocalTask> ShardedPasses::finish() {
   emit_reductions(kAll);
+  traffic_.updated();
   return reduced_.empty() ? std::nullopt : std::optional(reduced_.back());
 }
 

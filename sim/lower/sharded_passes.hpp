@@ -13,6 +13,7 @@
 #include "lower/gradient_buckets.hpp"
 #include "lower/kept_away.hpp"
 #include "lower/pass_tasks.hpp"
+#include "lower/shard_traffic.hpp"
 #include "lower/step_emitter.hpp"
 #include "lower/tiers.hpp"
 
@@ -55,6 +56,13 @@ class ShardedPasses {
   double stored(Unit unit, bool experts) const;     // as many, of the bytes of training, as are gathered
   void keep_gradient(Unit unit, const graph::Coordinates& at);
   bool kept_after_forward(Unit unit) const;
+  ShardTraffic::Place place(Unit unit) const { return {unit.stage, unit.use}; }
+  std::array<double, 2> gathered_parameters(Unit unit) const { return {stored(unit, false), stored(unit, true)}; }
+  // Of a parameter as it is gathered.
+  double bytes_each(Unit unit) const {
+    const bool layer = use(unit).layer != graph::kNoLayer;
+    return layer ? plan_.gathered_bytes() : plan::state_bytes(plan_.job.training).parameters;
+  }
   void gather(Unit unit, const graph::Coordinates& at, std::vector<LocalTask>& before);
   std::uint32_t tensors(Unit unit) const;
   void make_gradient(Unit unit, PassTasks::Extra& extra);
@@ -104,6 +112,7 @@ class ShardedPasses {
   const bool gathers_, reduces_;
   const bool at_once_;        // updates follow each reduction (LOMO)
   const std::int64_t delay_;  // gathers that precede a reduction on the lane
+  ShardTraffic traffic_;
   Tiers tiers_;
   Checkpoints checkpoints_;
   KeptAway away_;

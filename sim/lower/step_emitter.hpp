@@ -25,13 +25,18 @@ struct ProgramDraft {
     if (!pipe.plan) return false;
     return pipe.plan->replicas(replicas) > 1;
   }
+  // Among the ranks along an axis, on the lane of data parallelism.
+  LocalTask collective(graph::Collective what, Axis along, const graph::Coordinates& at,
+                       std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {}) {
+    what.group = pipe.plan->group(along);
+    return program.add({works.intern(what), graph::Lane::data_comm, at, group_end(along)}, after, uses);
+  }
   LocalTask data_collective(CollectiveKind kind, Bytes size, const graph::Coordinates& at,
                             std::span<const LocalTask> after, std::span<const graph::BufferUse> uses = {},
                             std::uint32_t tensors = 1, Precision precision = Precision::fp32,
                             Axis replicas = Axis::data) {
     const auto along = kind == CollectiveKind::all_reduce ? replicas : pipe.plan->shared_along(replicas);
-    const auto work = works.intern(graph::Collective{kind, size, pipe.plan->group(along), tensors, precision});
-    const auto done = program.add({work, graph::Lane::data_comm, at, group_end(along)}, after, uses);
+    const auto done = collective({kind, size, {}, tensors, precision}, along, at, after, uses);
     if (kind != CollectiveKind::reduce_scatter || along == replicas) return done;
     // What each shard has summed, the copies of it add up.
     const auto copies = works.intern(sum_of_copies(*pipe.plan, size, tensors));

@@ -9,7 +9,8 @@
 namespace rehearsal::plan {
 
 std::string DataVolume::form() const {
-  const auto among = experts > 0 ? fmt::format(", experts among {}", expert_replicas) : "";
+  auto among = experts > 0 ? fmt::format(", experts among {}", expert_replicas) : "";
+  if (again > 0) among += fmt::format(", {} of these among {}", again, again_over);
   if (gradients > 1 && zero == 2) return fmt::format("({} + {}) Psi{}", gradients, gathers, among);
   if (microbatches > 1 && zero == 3)
     return fmt::format("{} x {} Psi{}", microbatches, (gradients + gathers) / microbatches, among);
@@ -23,6 +24,9 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
   volume.replicas = plan.shards(), volume.expert_replicas = plan.expert_replicas();
   volume.microbatches = job.microbatches, volume.zero = plan.zero();
   volume.gradient_bytes = states.gradients, volume.parameter_bytes = plan.gathered_bytes();
+  if (job.training.quantised_gathers) volume.parameter_bytes = 1 + 4 / Plan::kQuantisedBlock;
+  // A scale for each row or column of a matrix, whichever are more; their shorter side is `hidden` or less.
+  if (job.training.quantised_reductions) volume.gradient_bytes = .5 + 4 / double(job.model.hidden);
   const bool at_once = job.training.updates_at_once();  // every rank gets the whole sum
   const auto policy = state_policy(plan);
   const bool each_time = plan.zero() >= 2 && !policy.reduces_last;
@@ -33,6 +37,11 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     volume.gathers = job.microbatches * (!job.training.reshards() ? 1 : thrice ? 3 : 2);
   else if (plan.zero() > 0)
     volume.gathers = 1;
+  using Again = StatePolicy::Again;
+  const auto repeated = policy.again == Again::from_copy ? 1 : policy.again == Again::from_parts ? job.microbatches : 0;
+  if (repeated > 0)  // a pipeline's forwards may follow each other, and then fewer of them gather from all
+    volume.again = volume.gathers - repeated, volume.again_over = plan.gathered_again_over();
+  if (policy.sums_to_shards && plan.copies_states()) volume.copies = plan.mesh.size(Axis::copy);
   if (job.training.norms_first()) volume.gradients *= 2, volume.gathers *= 2;  // all passes twice
   for (std::uint32_t rank = 0; rank < job.parallelism.pipeline; rank++) {
     std::vector<std::uint32_t> stages;
@@ -43,7 +52,7 @@ DataVolume data_volume(const Plan& plan, std::span<const std::uint32_t> stage_ra
     here.parameters = held.all(), here.experts = held.experts;
     if (!plan.learns_all()) {  // frozen parameters are not sent, unless they are sharded
       const double learning = plan.learning(stages).all() / held.all();
-      here.gradient_bytes = states.gradients * learning;
+      here.gradient_bytes *= learning;
       here.parameter_bytes *= here.zero < 3 ? learning : held.stored().all() / held.all();
     }
     if (here.bytes() > volume.bytes()) volume = here;

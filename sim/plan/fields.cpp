@@ -19,6 +19,7 @@ const Description& layout_fields() {
       {.misplaced = {{"parallelism.pipeline", kOfAll},
                      {"parallelism.chunks", kOfAll},
                      {"parallelism.zero", kOfAll},
+                     {"parallelism.secondary_shard", kOfAll},
                      {"parallelism.expert", kOfAll},
                      {"parallelism.expert_tensor", kOfAll}}},
       field<&L::tensor>("parallelism.tensor", whole(1, kMostDegree), {[](const L& l) { return l.tensor; }, kUsual}, ""),
@@ -74,6 +75,12 @@ const Description& parallelism_fields() {
           "shard", whole(0, kMostDegree), kDefault,
           "replicas that `zero` splits states over, neighbours along `data`; the `data` / `shard` groups of "
           "them hold copies, which add up their gradients (HSDP; Megatron's optimizer instances; MiCS); 0: all"),
+      field<&P::secondary_shard>("secondary_shard", whole(0, kMostDegree), kDefault,
+                                 "with zero 3: neighbouring GPUs that hold a second copy of the parameters among them, "
+                                 "in 16 bits; what a step "
+                                 "has gathered once from all is gathered from these (hpZ of ZeRO++); 0: none"),
+      aside<&P::again>("follows from other keys, which the plan reads"),
+      aside<&P::near>("follows from the cluster, which the plan reads"),
       field<&P::zero>("zero", whole(0, 3), kDefault,
                       "1: optimizer states split over the replicas; 2: gradients too; 3: parameters too"),
       settled(list_of<&P::layouts>("stages", stage_list(), "")));

@@ -10,7 +10,7 @@ namespace rehearsal::plan {
 namespace {
 
 // A factor, or a part of one.
-constexpr bool is_factor(Axis axis) { return index(axis) < kFactors || axis == Axis::shard || axis == Axis::copy; }
+constexpr bool is_factor(Axis axis) { return index(axis) < kFactors || cuts_data(axis); }
 
 // Whether the axes belong to one folding; either has the pipeline.
 bool of_one_folding(Axes axes) {
@@ -28,7 +28,9 @@ Axis folded(Axis axis) {
 
 }  // namespace
 
-Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts, std::uint32_t shard) : order_(order) {
+Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts, std::uint32_t shard, std::uint32_t secondary,
+           std::uint32_t near)
+    : order_(order) {
   std::copy(sizes.begin(), sizes.end(), size_.begin());
   for (const Axis axis : kUsualOrder)
     INVARIANT(std::count(order.begin(), order.end(), axis) == 1, "an order names each axis once");
@@ -41,7 +43,12 @@ Mesh::Mesh(const Sizes& sizes, const AxisOrder& order, Experts experts, std::uin
   INVARIANT(shard == 0 || size(Axis::data) % shard == 0, "shards divide the replicas");
   size_[index(Axis::shard)] = shard == 0 ? size(Axis::data) : shard;
   size_[index(Axis::copy)] = size(Axis::data) / size(Axis::shard);
-  stride_[index(Axis::shard)] = stride(Axis::data), stride_[index(Axis::copy)] = stride(Axis::data) * size(Axis::shard);
+  INVARIANT(size(Axis::shard) % secondary == 0 && size(Axis::shard) % near == 0, "parts divide the shards");
+  size_[index(Axis::secondary)] = secondary, size_[index(Axis::near)] = near;
+  size_[index(Axis::across)] = near == 1 ? 1 : size(Axis::shard) / near;
+  for (const Axis axis : {Axis::shard, Axis::secondary, Axis::near}) stride_[index(axis)] = stride(Axis::data);
+  stride_[index(Axis::copy)] = stride(Axis::data) * size(Axis::shard);
+  stride_[index(Axis::across)] = stride(Axis::data) * near;
   const std::uint32_t stage = ranks_ / size(Axis::pipeline);
   if (experts.expert < 1 || experts.tensor < 1 || stage % (std::uint64_t{experts.expert} * experts.tensor) != 0)
     throw UserError(fmt::format("expert {} x expert-tensor {} does not divide tensor x context x data = {} GPUs",
@@ -148,7 +155,7 @@ GroupShape Mesh::shape(Axes axes) const {
   }
   for (const Axis axis : order_) {
     Axis here = second ? folded(axis) : axis;
-    for (const Axis part : {Axis::shard, Axis::copy})
+    for (const Axis part : {Axis::shard, Axis::copy, Axis::secondary, Axis::near, Axis::across})
       if (here == Axis::data && axes.holds(part)) here = part;
     if (!axes.holds(here)) continue;
     const auto s = stride_[index(here)] * (second && p == 1 && here != Axis::pipeline ? stages : 1);
@@ -168,7 +175,8 @@ Mesh mesh_of(const Parallelism& p, const AxisOrder& placement) {
   sizes[index(Axis::data)] = static_cast<std::uint32_t>(p.data);
   sizes[index(Axis::pipeline)] = static_cast<std::uint32_t>(p.pipeline);
   return Mesh(sizes, placement, {static_cast<std::uint32_t>(p.expert), static_cast<std::uint32_t>(p.expert_tensor)},
-              static_cast<std::uint32_t>(p.shard));
+              static_cast<std::uint32_t>(p.shard), static_cast<std::uint32_t>(p.again),
+              static_cast<std::uint32_t>(p.near));
 }
 
 }  // namespace rehearsal::plan

@@ -29,10 +29,10 @@ class Mesh {
   };
 
   Mesh() : Mesh(Sizes{1, 1, 1, 1}) {}
-  // `shard`: the size of Axis::shard, which divides that of data; 0: as large. Throws UserError when the experts do not
-  // divide tensor x context x data.
+  // `shard`: the size of Axis::shard, which divides that of data; 0: as large. `secondary`, `near`: theirs, which
+  // divide that. Throws UserError when the experts do not divide tensor x context x data.
   explicit Mesh(const Sizes& sizes, const AxisOrder& order = kUsualOrder, Experts experts = {1, 1},
-                std::uint32_t shard = 0);
+                std::uint32_t shard = 0, std::uint32_t secondary = 1, std::uint32_t near = 1);
 
   std::uint32_t ranks() const { return ranks_; }
   std::uint32_t size(Axis axis) const { return size_[index(axis)]; }

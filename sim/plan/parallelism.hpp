@@ -49,6 +49,10 @@ struct Parallelism {
   std::int64_t expert = 1;         // GPUs that share the experts of a layer
   std::int64_t expert_tensor = 1;  // GPUs that share one expert
   std::int64_t shard = 0;  // replicas that share their states, of `data`, which then has data / shard copies; 0: all
+  // GPUs that hold a second copy of the parameters among them, in what they compute with (hpZ of ZeRO++); 0: none.
+  std::int64_t secondary_shard = 0;
+  // Set by the plan: replicas that gather parameters again, and that reduce gradients in a first hop.
+  std::int64_t again = 1, near = 1;
   int zero = 0;  // 1: optimizer states sharded over the data-parallel group, 2: gradients too, 3: parameters too
   // One for each stage, if their layouts differ; this struct is then the first one.
   std::vector<StageLayout> layouts = {};

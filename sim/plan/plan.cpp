@@ -27,6 +27,22 @@ void note_sharding(Plan& plan) {
       plan.zero(),
       plan.zero() == 3 ? "parameters are gathered and gradients reduced layer by layer, in every micro-batch"
                        : "gradients are reduced bucket by bucket, in every micro-batch"));
+  const auto& training = plan.job.training;
+  const auto over = plan.gathered_again_over();
+  if (state_policy(plan).again == StatePolicy::Again::from_copy)
+    plan.assumptions.push_back(fmt::format(
+        "A second copy of the parameters over {} GPUs: made as a step has gathered them from all, once, counted all "
+        "the time, and gathered from for all other passes of the step.",
+        over));
+  else if (over > 0)
+    plan.assumptions.push_back(fmt::format(
+        "What a forward has gathered stays in parts on {} GPUs until the next pass gathers it from there; both ends "
+        "stay whole.",
+        over));
+  if (training.quantised_gathers || training.quantised_reductions)
+    plan.assumptions.emplace_back(
+        "Fewer bits on the way: kernels that quantise and widen run where the collective does, at the rate of memory; "
+        "scales are messages of their own; gradients of vectors go like the rest.");
 }
 
 void note_tiles(Plan& plan) {
@@ -190,8 +206,8 @@ Plan make_plan(Job job) {
 // The shape of the groups along an axis, of both copies of the model where they hold the same parameters.
 GroupShape group_shape(const Mesh& mesh, Axis axis, const Job& job, const cluster::Machine& machine) {
   if (axis == Axis::pipeline) return job.vocabulary ? mesh.shape(axis) : mesh.ends(axis);
-  const bool of_data = axis == Axis::data || axis == Axis::shard;
-  if (index(axis) >= kFactors && axis != Axis::shard && axis != Axis::copy && !job.model.is_moe()) return {};
+  const bool of_data = axis == Axis::data || axis == Axis::shard || axis == Axis::secondary;
+  if (index(axis) >= kFactors && !cuts_data(axis) && !job.model.is_moe()) return {};
   const Axes axes = of_data ? mesh.with_context(axis) : Axes(axis);
   const bool both = job.copies > 1 && (axis == Axis::data || axis == Axis::expert_data);
   return both ? mirrored(mesh, axes, machine.domain()) : mesh.shape(axes);
@@ -249,6 +265,9 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
 
   plan.machine = machine ? std::move(machine) : std::make_shared<const cluster::Machine>(job.cluster);
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
+  const auto again = p.secondary_shard > 0 ? p.secondary_shard : job.training.reshard_over;
+  job.parallelism.again = p.zero == 3 && again > 0 ? again / p.context : 1;
+  job.parallelism.near = replicas_near(job, mesh_of(p, job.placement));
   plan.mesh = mesh_of(p, job.placement);
   plan.rank_layout = RankLayout(plan.mesh);
   for (std::size_t a = 0; a < kAxes; ++a)
@@ -415,6 +434,8 @@ StateBytes Plan::resident_bytes(std::int64_t replicas, Tier tier) const {
       job.training.master_copy && !job.training.frozen() && states.parameters < state_bytes(job.training).gradients;
   if (master) states.parameters = 4, states.optimizer -= 4 / shards;
   states.parameters /= shards;
+  if (policy.again == StatePolicy::Again::from_copy)
+    states.parameters += state_bytes(job.training).parameters / double(gathered_again_over());
   return states;
 }
 

@@ -145,6 +145,15 @@ struct Plan {
   double gathered_bytes() const;
   // Whether one table serves both ends of a tied embedding because a rank holds both: of one copy, or one of each.
   bool one_table(const std::vector<std::uint32_t>& stages_held) const;
+  // GPUs that gather again what a step has gathered once from all that share the parameters, from a second copy or from
+  // parts kept after a forward; 0: nothing is kept.
+  std::int64_t gathered_again_over() const {
+    if (zero() != 3) return 0;
+    return job.parallelism.secondary_shard > 0 ? job.parallelism.secondary_shard : job.training.reshard_over;
+  }
+  // Parameters that share a scale of fp32 when they are gathered in 8 bits (DeepSpeed, partition_parameters.py,
+  // CUDAQuantizer.target_group_size).
+  static constexpr double kQuantisedBlock = 8000;
   // GPUs that hold the same parameters, those of the other direction included: of experts along Axis::expert_data, of
   // everything else along Axis::data.
   std::int64_t replicas() const { return job.parallelism.data * job.parallelism.context * job.copies; }

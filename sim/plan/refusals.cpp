@@ -226,13 +226,33 @@ void refuse_step(const Job& job) {
 
 void refuse_copies(const Job& job) {
   const auto& p = job.parallelism;
-  if (p.shard == 0 || p.shard == p.data) return;
-  const auto refuse = [](bool wrong, const char* what) {
-    if (wrong) throw UserError(fmt::format("parallelism.shard: {}; leave it out", what));
-  };
-  refuse(job.framework.native_kernels, "this program's own kernels share states among all replicas");
-  refuse(job.copies > 1, "it is not known with schedules that train two copies of the model");
-  refuse(!p.layouts.empty(), "stages with layouts of their own share states among all replicas");
+  const auto& t = job.training;
+  for (const auto& [key, asked] : {std::pair("parallelism.shard", p.shard > 0 && p.shard < p.data),
+                                   {"parallelism.secondary_shard", p.secondary_shard > 0},
+                                   {"training.fsdp.reshard_after_forward", t.reshard_over > 0},
+                                   {"training.quantised_gathers", t.quantised_gathers},
+                                   {"training.quantised_reductions", t.quantised_reductions}}) {
+    if (!asked) continue;
+    const auto refuse = [key = key](bool wrong, const char* what) {
+      if (wrong) throw UserError(fmt::format("{}: {}; leave it out", key, what));
+    };
+    refuse(job.framework.native_kernels, "this program's own kernels share states among all replicas");
+    refuse(job.copies > 1, "it is not known with schedules that train two copies of the model");
+    refuse(!p.layouts.empty(), "stages with layouts of their own share states among all replicas");
+  }
+}
+
+// Two hops are DeepSpeed's (runtime/comm/coalesced_collectives.py, all_to_all_quant_reduce): the first among the
+// replicas of a node. On one node it reduces as ever (runtime/zero/stage3.py, __avg_scatter_grads).
+std::int64_t replicas_near(const Job& job, const Mesh& mesh) {
+  if (!job.training.quantised_reductions) return 1;
+  const std::int64_t stride = mesh.stride(Axis::data), per_node = job.cluster.gpus_per_node;
+  const std::int64_t data = job.parallelism.data, near = per_node % stride == 0 ? per_node / stride : 1;
+  if (near < 2 || data % near != 0 || data == near)
+    throw UserError(
+        "training.quantised_reductions: gradients are summed inside nodes and then across, which needs replicas on "
+        "several nodes, and several, as many, on each; leave it out");
+  return near;
 }
 
 void refuse_performing(const Job& job, const std::vector<std::int64_t>& layers) {

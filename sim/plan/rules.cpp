@@ -228,6 +228,7 @@ std::vector<Violation> broken_by_degrees(const models::Transformer& model, const
   checks.placement();
   checks.context();
   checks.recomputation();
+  for (auto& broken : broken_by_shards(training, parallelism)) checks.all.push_back(std::move(broken));
   return std::move(checks.all);
 }
 

@@ -23,6 +23,8 @@ std::vector<Violation> broken_by_degrees(const models::Transformer& model, const
 std::vector<Violation> broken_by_sequence(const models::Transformer& model, const models::Training& training,
                                           const models::ExpertSettings& experts, const Parallelism& parallelism,
                                           const Batch& batch, std::int64_t pieces);
+// Of these, how shards are gathered and reduced.
+std::vector<Violation> broken_by_shards(const models::Training& training, const Parallelism& parallelism);
 // Rules on gradients that servers add up.
 std::vector<Violation> broken_by_servers(const models::Training& training, const models::Framework& framework,
                                          const Parallelism& parallelism, const DataParallel& data);

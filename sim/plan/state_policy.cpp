@@ -54,6 +54,8 @@ StatePolicy state_policy(const Plan& plan) {
              : under_forward                                     ? Policy::Gather::under_forward
              : p.gathers_updated()                               ? Policy::Gather::behind_update
                                                                  : Policy::Gather::never;
+  if (plan.gathered_again_over() > 0)
+    p.again = job.parallelism.secondary_shard > 0 ? Policy::Again::from_copy : Policy::Again::from_parts;
   p.gathers_beside = training.overlap_gathers.value_or(overlaps);
   p.prefetch = p.shards_parameters && p.gathers_beside ? training.gathered_ahead() : 0;
   p.transient_gradients = job.framework.transient_gradients && p.update == Policy::Update::device && !served &&

@@ -19,7 +19,12 @@ struct StatePolicy {
   // another tier.
   enum class Reduce : std::uint8_t { at_end, under_backward, per_part };
   enum class Update : std::uint8_t { device, host, server, in_backward };
+  // Of `per_part`, what has been gathered before: from all shards again; from the parts that some GPUs keep after a
+  // forward (torch's FSDP2, reshard_after_forward: N); or from a second copy, until the update makes it stale (hpZ of
+  // ZeRO++, arXiv 2306.10209, section 3.2; DeepSpeed, partition_parameters.py, ds_secondary_tensor).
+  enum class Again : std::uint8_t { from_shards, from_parts, from_copy };
   Gather gather = Gather::never;
+  Again again = Again::from_shards;
   Reduce reduce = Reduce::at_end;
   Update update = Update::device;
 

@@ -16,7 +16,9 @@ bool given(const Node& root, std::string_view part, std::string_view key) {
 }
 
 // Whether it sets how ZeRO-3 gathers parameters.
-bool fsdp(const models::Training& training) { return training.prefetch || training.reshard_after_forward; }
+bool fsdp(const models::Training& training) {
+  return training.prefetch || training.reshard_after_forward || training.reshard_over > 0;
+}
 
 void check_own_experts(Context& context, const Node& root, const models::Framework& framework,
                        const models::Transformer& model, const models::ExpertSettings& experts) {
@@ -61,6 +63,12 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.buffers", training.buffers != models::Buffers::framework,
          "reduces gradients where they are; leave 'buffers' out");
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
+  refuse("parallelism.secondary_shard", parallelism.value.secondary_shard > 0,
+         "shares parameters among all replicas; leave 'secondary_shard' out");
+  refuse("training.quantised_gathers", training.quantised_gathers,
+         "gathers parameters as they are; leave 'quantised_gathers' out");
+  refuse("training.quantised_reductions", training.quantised_reductions,
+         "reduces gradients as they are; leave 'quantised_reductions' out");
   refuse("training.recompute", !training.recomputes_alike(),
          "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
   if (const auto kernels_refuse = training.optimizer->kernels_refuse) {

@@ -62,7 +62,18 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   auto& problems = context.problems;
   MapReader map(problems, node, "training", root);
   TrainingChoice choice;
-  map.fill(training_choice_fields(), &choice);
+  // FSDP2 takes true, false, or a number of GPUs.
+  const Node* fsdp = node && node->kind == Node::Kind::map ? node->find("fsdp") : nullptr;
+  const Node* over = fsdp && fsdp->kind == Node::Kind::map ? fsdp->find("reshard_after_forward") : nullptr;
+  if (over && (over->kind != Node::Kind::scalar || over->text.find_first_not_of("-0123456789") != std::string::npos))
+    over = nullptr;
+  if (over)
+    map.fill(training_choice_fields(), &choice, {"fsdp.reshard_after_forward"});
+  else
+    map.fill(training_choice_fields(), &choice);
+  if (over)
+    choice.training.reshard_over =
+        read_integer(problems, *over, "a number for 'reshard_after_forward'", {2, 1'000'000}).value_or(0);
   map.finish();
   const auto& training = choice.training;
   if (training.weight_decay > 0 && !training.optimizer->weight_decay)

@@ -61,6 +61,8 @@ Lane lane_of(const plan::Plan& plan, const cost::CostModel& cost, const std::vec
   // Both copies on a rank share what is gathered.
   if (plan.zero() < 2 || !plain || plan.job.copies > 1) return lane;
   if (plan::state_policy(plan).reduces_last) return lane;  // once a step: little, and not counted
+  // Nor what travels in fewer bits or among fewer GPUs.
+  if (plan.gathered_again_over() > 0 || training.quantised_gathers || training.quantised_reductions) return lane;
   const auto bytes_of = plan::state_bytes(training);
   const auto price = [&](CollectiveKind kind, double size, const GroupShape& group, std::uint32_t tensors) {
     const graph::Work work = graph::Collective{kind, Bytes(static_cast<std::int64_t>(size)), group, tensors};

@@ -70,6 +70,19 @@ TEST_CASE("experts fold the ranks of one pipeline rank again") {
   CHECK_THROWS_AS(Mesh({2, 1, 4, 2}, plan::kUsualOrder, {3, 1}), UserError);
 }
 
+TEST_CASE("parts of the data axis: shards and copies, GPUs that gather again, two hops") {
+  // Tensor 2, data 8: shards of 4 replicas, of which 2 gather again, or are on one node.
+  const Mesh mesh({2, 1, 8, 1}, plan::kUsualOrder, {1, 1}, 4, 2, 2);
+  CHECK(mesh.groups(Axis::shard)[0] == std::vector<std::uint32_t>{0, 2, 4, 6});
+  CHECK(mesh.groups(Axis::copy)[0] == std::vector<std::uint32_t>{0, 8});
+  CHECK(mesh.groups(Axis::secondary)[2] == std::vector<std::uint32_t>{4, 6});
+  CHECK(mesh.groups(Axis::near) == mesh.groups(Axis::secondary));
+  CHECK(mesh.groups(Axis::across)[0] == std::vector<std::uint32_t>{0, 4});
+  CHECK(mesh.shape(Axis::near) == GroupShape{2, 2});
+  CHECK(mesh.shape(Axis::across) == GroupShape{2, 4});
+  CHECK(Mesh({2, 1, 8, 1}).size(Axis::across) == 1);
+}
+
 TEST_CASE("a rank's place has its coordinates of both foldings") {
   const Mesh mesh({2, 3, 2, 2}, rehearsal::plan::kUsualOrder, {3, 2});
   for (std::uint32_t rank = 0; rank < mesh.ranks(); ++rank)
