@@ -53,6 +53,8 @@ const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'61
                                                      {"mpt-70b", {64.84e9, .01}},
                                                      {"mixtral-8x7b", {46'702'792'704., 0}},
                                                      {"mixtral-8x22b", {140'620'634'112., 0}},
+                                                     {"mistral-7b", {7'241'732'096., 0}},
+                                                     {"granite-3.0-3b-a800m", {3.3e9, .005}},
                                                      {"deepseek-v2", {235'741'434'880., 0}},
                                                      {"deepseek-v3", {671'026'419'200. - 58 * 256, 0}},
                                                      {"qwen3-30b-a3b", {30'532'122'624. - 48 * 256, 0}},
@@ -78,14 +80,15 @@ const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'61
 // Published active parameters per token, with half of the last digit or the comment's tolerance. Mixtral: 2401.04088,
 // section 2, and mistral.ai/news/mixtral-8x22b. DeepSeek: abstracts of 2405.04434 and 2412.19437; the latter excludes
 // the looked-up embedding (README_WEIGHTS.md: 36.6), as does OpenAI (model card, table 1), unlike the others. Qwen3's
-// names and abstract (2505.09388) truncate digits, as the names of Qwen3.5 and Nemotron 3 do. Grok-1: xAI says 25 % of
-// the weights (78), others 86.
+// names and abstract (2505.09388) truncate digits, as the names of Granite 3.0, Qwen3.5 and Nemotron 3 do. Grok-1: xAI
+// says 25 % of the weights (78), others 86.
 struct Active {
   double billions, tolerance;
   bool embedding = true;
 };
 const std::map<std::string, Active> kActive = {{"mixtral-8x7b", {12.9, .05}},
                                                {"mixtral-8x22b", {39, .5}},
+                                               {"granite-3.0-3b-a800m", {.85, .05}},
                                                {"deepseek-v2", {21, .5}},
                                                {"deepseek-v3", {36.6, .05, false}},
                                                {"qwen3-30b-a3b", {3.3, .06}},
