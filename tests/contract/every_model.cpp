@@ -75,7 +75,13 @@ const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'61
                                                      {"glm-5", {744e9, .001}},
                                                      {"deepseek-v3.2", {671.9e9, .001}},
                                                      {"kimi-k2", {1026.4e9, .001}},
-                                                     {"minimax-m2.5", {229e9, .005}}};
+                                                     {"minimax-m2.5", {229e9, .005}},
+                                                     // With their towers: cards of Gemma 4 (25.2 and 30.7, about .55 in
+                                                     // front), MoonViT-SO-400M (.417) and the projector of Kimi K2.5.
+                                                     {"gemma4-26b-a4b", {25.75e9, .005}},
+                                                     {"gemma4-31b", {31.25e9, .005}},
+                                                     {"kimi-k2.5", {1026.4e9 + .471e9, .001}},
+                                                     {"qwen3-vl-4b", {4.44e9, .002}}};
 
 // Published active parameters per token, with half of the last digit or the comment's tolerance. Mixtral: 2401.04088,
 // section 2, and mistral.ai/news/mixtral-8x22b. DeepSeek: abstracts of 2405.04434 and 2412.19437; the latter excludes

@@ -3,31 +3,13 @@
 // schedules, recomputation, offload, precisions, optimizers and frameworks. Small: a prediction takes a few
 // milliseconds. Two in three are legal; a refused text is drawn again.
 #pragma once
-#include "random_training.hpp"
+#include "random_kinds.hpp"
 
 namespace rehearsal::contract {
 
-// One model in eight has a tower in front, drawn beside all else.
-class RandomTower : Draws {
- public:
-  RandomTower(std::uint64_t seed, int tensor) : Draws(seed) {
-    if (!chance(12)) return;
-    text_ = fmt::format(
-        ", vision: {{layers: {}, hidden: {}, heads: {}, patch: 588, merge: {}, tokens: {}, picture_tokens: {}, "
-        "projector: {}, deepstack: {}{}}}",
-        one_of({1, 2, 5}), tensor * one_of({64, 128, 144}), tensor * one_of({1, 2}), one_of({1, 4}),
-        one_of({32, 96, 100}), one_of({16, 32}), one_of({"mlp", "linear"}), one_of({0, 0, 2}),
-        chance(30) ? ", frozen: true" : "");
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 class RandomScenario : Draws {
  public:
-  explicit RandomScenario(std::uint64_t seed) : Draws(seed), tower_(~seed) {
+  explicit RandomScenario(std::uint64_t seed) : Draws(seed), seed_(~seed) {
     degrees(), depth();
     const auto parts = {model(), machine(), layout(), training(), framework(), detail()};
     text_ = "version: 1\n" + fmt::format("{}", fmt::join(parts, ""));
@@ -74,13 +56,14 @@ class RandomScenario : Draws {
     } else {
       tokens_ = (tokens_ + pieces - 1) / pieces * pieces;
     }
+    kinds_.emplace(seed_, RandomKinds::Of{tensor_, layers_, data_, tokens_, latent_});
     std::string text = fmt::format(
         "model: {{family: {}, layers: {}, hidden: {}, heads: {}, ffn: {}, vocabulary: {}, sequence: {}",
-        experts_ ? "moe" : one_of({"gpt", "llama", "llama"}), layers_, hidden, heads, ffn, vocabulary, tokens_);
+        experts_ ? "moe" : one_of({"gpt", "llama", "llama"}), kinds_->layers, hidden, heads, ffn, vocabulary, tokens_);
     if (!latent_) text += fmt::format(", kv_heads: {}, head_dim: {}", kv, head_dim);
     if (chance(30)) text += chance(50) ? ", tie_embeddings: true" : ", tie_embeddings: false";
     if (experts_) text += experts();
-    if (schedule_ != "seq1f1b") text += RandomTower(tower_, tensor_).text();
+    text += kinds_->model;
     return text + "}\n";
   }
 
@@ -129,7 +112,8 @@ class RandomScenario : Draws {
       text += fmt::format(", expert: {}", degree);
       if (folded / degree % tensor_ == 0 && chance(60)) text += fmt::format(", expert_tensor: {}", tensor_);
     }
-    text += fmt::format("}}\nbatch: {{global: {}, micro: {}}}\n", data_ * micro_ * microbatches_, micro_);
+    text += fmt::format("{}}}\nbatch: {{global: {}, micro: {}{}}}\n", kinds_->parallelism,
+                        data_ * micro_ * microbatches_, micro_, kinds_->batch);
     if (pipeline_ > 1) text += fmt::format("schedule: {}\n", schedule_);
     if (experts_ && chance(50)) text += routing();
     if (chance(15)) {
@@ -184,15 +168,17 @@ class RandomScenario : Draws {
     if (experts_ && !latent_) key(6, "lora", one_of({"8", "{rank: 16, experts: true}"}));
     if (!keys.empty() && std::any_of(keys.begin(), keys.end(), [](auto& k) { return k.starts_with("lora"); }))
       key(50, "frozen_precision", one_of({"nf4", "nf4-double", "gptq", "int8", "fp8"}));
+    if (!kinds_->training.empty()) keys.push_back(kinds_->training);
     return keys.empty() ? "" : fmt::format("training: {{{}}}\n", fmt::join(keys, ", "));
   }
 
   std::string framework() {
     if (chance(35)) return "";
-    return fmt::format(
-        "framework: {}\n",
+    const auto* name =
         one_of({"megatron-2021", "megatron-2022", "megatron-2024", "megatron-2025", "megatron-2026", "titan-2024",
-                "titan-2025", "fsdp-2024", "deepspeed-2023", "mlperf-2025", "oneflow-2021", "hf-2024", "unknown"}));
+                "titan-2025", "fsdp-2024", "deepspeed-2023", "mlperf-2025", "oneflow-2021", "hf-2024", "unknown"});
+    if (kinds_->loss.empty()) return fmt::format("framework: {}\n", name);
+    return fmt::format("framework: {{use: {}, loss: {}}}\n", name, kinds_->loss);
   }
 
   std::string detail() {
@@ -200,7 +186,8 @@ class RandomScenario : Draws {
     return fmt::format("simulate: {{detail: {}}}\n", one_of({"stage", "layer", "operator"}));
   }
 
-  std::uint64_t tower_;
+  std::uint64_t seed_;
+  std::optional<RandomKinds> kinds_;
   bool experts_ = false, latent_ = false, sequence_parallel_ = false;
   int tensor_ = 1, pipeline_ = 1, context_ = 1, data_ = 1, chunks_ = 1;
   int microbatches_ = 1, micro_ = 1, layers_ = 2, tokens_ = 0, number_ = 0, per_token_ = 0;

@@ -73,6 +73,18 @@ TEST_CASE("a tower's parameters and FLOPs") {
   CHECK(of_model({.frozen = true}) == Approx(7 * (flops.patches + flops.weights + flops.attention)));
 }
 
+// MoonViT-SO-400M of huggingface.co/moonshotai: 417 million parameters, without a projector.
+TEST_CASE("MoonViT") {
+  auto m = llama();
+  m.hidden = 7168;
+  m.vision.emplace();
+  auto& v = *m.vision;
+  v.layers = 27, v.hidden = 1152, v.heads = 16, v.head_dim = 72, v.ffn = 4304;
+  v.patch = 588, v.positions = 4096, v.merge = 4, v.projector_ffn = 4608, v.tokens = v.picture_tokens = 1024;
+  const double projector = 2 * 1152 + 4608. * 4608 + 4608 + 4608. * 7168 + 7168;
+  CHECK(tower_parameters(m) - projector == Approx(417e6).epsilon(.001));
+}
+
 TEST_CASE("more projectors are products of their own, whose rows are added") {
   auto m = with_tower();
   const auto one = tower_parameters(m), flops = tower_flops(m).weights;
