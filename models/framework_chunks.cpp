@@ -16,8 +16,6 @@
 namespace rehearsal::models {
 namespace {
 
-constexpr std::int64_t kChunks = 8;  // ChunkedCELoss.Config.num_chunks
-
 std::int64_t over(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -28,8 +26,8 @@ bool FrameworkRewrite::in_chunks() const {
 
 // Tokens of a chunk; the last one may have fewer.
 std::int64_t FrameworkRewrite::chunk_rows(const Gemm& head) const {
-  if (run_.framework.loss_chunks > 0) return over(head.m, run_.framework.loss_chunks);
-  if (run_.framework.loss == LossKernels::chunked) return over(head.m, kChunks);
+  if (run_.framework.loss_chunks > 0) return rows_of_chunk(head.m, run_.framework.loss_chunks);
+  if (run_.framework.loss == LossKernels::chunked) return rows_of_chunk(head.m, kLossChunks);
   const auto rows = static_cast<std::uint64_t>(over(head.m, over(head.n, head.k)));
   return std::min(head.m, static_cast<std::int64_t>(std::bit_ceil(rows)));
 }

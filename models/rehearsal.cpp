@@ -106,6 +106,7 @@ Tensor& KernelRewrite::tensor(Index parameter) {
 void KernelRewrite::forward(const Operator& op, std::size_t number) {
   Steps& F = part_.forward;
   const std::int64_t T = rows(op.out.empty() ? op.in[0] : op.out[0]);
+  if (in_chunks(op)) return;
   switch (op.kind) {
     case Kind::embed:
       return kernel(F, KernelKind::embed, {T, columns(op.out[0]), slice(op)},
@@ -214,11 +215,10 @@ void KernelRewrite::forward(const Operator& op, std::size_t number) {
       if (llama()) kernel(F, KernelKind::rotary, rotary_dims(op), {write(at(op.in[0]))});
       return;
     case Kind::tp_scatter_in:
-      if (op.in[0] != op.out[0]) {
-        collective(F, CollectiveKind::all_gather, Axis::tensor, at(op.in[0]), at(op.out[0]));
-        entered_[op.out[0]] = {Axis::tensor, op.in[0]};
-      }
-      return;
+      if (op.in[0] == op.out[0]) return;
+      entered_[op.out[0]] = {Axis::tensor, op.in[0]};
+      if (const auto* head = chunked_head(); head && head->in[0] == op.out[0]) return;  // gathered with the chunks
+      return collective(F, CollectiveKind::all_gather, Axis::tensor, at(op.in[0]), at(op.out[0]));
     default:
       INVARIANT(false, "refused before");
   }
@@ -246,6 +246,7 @@ void KernelRewrite::backward(const Operator& op, std::size_t number) {
   Steps &I = part_.input_gradient_steps, &W = part_.weight_gradient_steps;
   const std::int64_t T = rows(op.out.empty() ? op.in[0] : op.out[0]);
   const auto grad = [&](Index v) -> std::optional<Index>& { return gradients_[v]; };
+  if (in_chunks(op)) return op.kind == Kind::loss ? loss_of_chunks() : void();
   switch (op.kind) {
     case Kind::embed:
       return kernel(W, KernelKind::embed_gradient, {T, columns(op.out[0]), slice(op)},

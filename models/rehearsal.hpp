@@ -21,6 +21,7 @@ struct NetworkShape {
   Recompute recompute = Recompute::none;  // of layers; the ends are not worth it
   // Rows of one rank and micro-batch that an expert accepts, over the mean; others are dropped. None: accepts all.
   std::optional<double> capacity = {};
+  std::int64_t loss_chunks = 0;  // that the tokens are cut into for head and loss; 0: all at once
 };
 
 // Throws UserError for features without native kernels (sequence parallelism, experts over tensor ranks).

@@ -1,5 +1,6 @@
 // The rewrite of a block into native kernels (rehearsal.hpp). Layers with experts: rehearsal_experts.cpp; attention, of
-// whole or split sequences: rehearsal_attention.cpp; Mamba-2: rehearsal_state_space.cpp.
+// whole or split sequences: rehearsal_attention.cpp; Mamba-2: rehearsal_state_space.cpp; a loss in chunks:
+// rehearsal_loss.cpp.
 #pragma once
 #include <map>
 #include <optional>
@@ -55,6 +56,11 @@ class KernelRewrite {
   void backward(const Operator& op, std::size_t number);
   void add_gradient(Index v, Index made);
   void store();
+
+  // --- head and loss, chunk by chunk
+  const Operator* chunked_head() const;  // null: at once, or the block has none
+  bool in_chunks(const Operator& op) const;
+  void loss_of_chunks();
 
   // --- attention
   bool cut() const { return shape_.shard.sequence_parts() > 1; }

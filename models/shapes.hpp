@@ -48,6 +48,13 @@ TowerFlops tower_flops(const Transformer& model);
 // Vocabulary slice of one tensor rank: padded to a multiple of 128 t before slicing, as Megatron does.
 std::int64_t vocabulary_slice(const Transformer& model, std::int64_t tensor);
 
+// Chunks of a loss that is taken chunk by chunk (LossKernels::chunked), where nobody asks for another number
+// (ChunkedCELoss.Config.num_chunks of torchtitan); and the tokens of one. The last one may have fewer.
+inline constexpr std::int64_t kLossChunks = 8;
+constexpr std::int64_t rows_of_chunk(std::int64_t tokens, std::int64_t chunks) {
+  return (tokens + chunks - 1) / chunks;
+}
+
 // Attention and the output head stay in 2 bytes when the linear layers run in fp8.
 constexpr bool scaled(Precision p) { return p == Precision::fp8 || p == Precision::fp4; }
 constexpr Precision unscaled(Precision p) { return scaled(p) ? Precision::bf16 : p; }

@@ -75,6 +75,12 @@ void state_space(const Kernel& kernel, std::span<float* const> x, const KernelCo
   }
 }
 
+// The targets of `rows` of the micro-batch's rows.
+std::span<const std::int32_t> some(std::span<const std::int32_t> targets, std::int64_t first, std::int64_t rows) {
+  INVARIANT(first + rows <= static_cast<std::int64_t>(targets.size()), "a chunk lies within the micro-batch");
+  return targets.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
+}
+
 void optimize(const Kernel& kernel, std::span<float* const> operands, const KernelContext& around) {
   INVARIANT(around.learning, "optimizers need their rates");
   const std::int64_t e = kernel.dims[0];
@@ -145,14 +151,14 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::add_residual:
       return add_residual(shape, x[0], x[1], x[2]);
     case KernelKind::cross_entropy_local:
-      return cross_entropy_local(shape, slice, batch.targets, x[0], x[1] + around.tensor * 3 * a);
+      return cross_entropy_local(shape, slice, some(batch.targets, e, a), x[0], x[1] + around.tensor * 3 * a);
     case KernelKind::cross_entropy:
       return add_loss(x[2], cross_entropy(a, d, x[0], x[1]) / double(e), around);
     case KernelKind::squared_error:
       return add_loss(x[1], squared_error(shape, x[0], rows_of(batch.row_targets, a * b)) / (2. * double(c * b)),
                       around);
     case KernelKind::cross_entropy_gradient:
-      return cross_entropy_gradient(shape, slice, batch.targets, d, x[0], x[1]);
+      return cross_entropy_gradient(shape, slice, some(batch.targets, e, a), d, x[0], x[1]);
     case KernelKind::squared_error_gradient:
       return squared_error_gradient(shape, c, x[0], rows_of(batch.row_targets, a * b), x[1]);
     case KernelKind::bias_gradient:

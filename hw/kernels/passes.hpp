@@ -63,7 +63,7 @@ class Passes {
       case KernelKind::add_residual:
         return all(AddResidual<T>{x<T>(0), x<T>(1), x<T>(2), b}, elements, wide<T>(b, {0, 1, 2}));
       case KernelKind::cross_entropy_local:
-        return rows(CrossEntropyLocal<T>{x<T>(0), call_.targets, x<float>(1) + call_.tensor * kEntries * a, a, b,
+        return rows(CrossEntropyLocal<T>{x<T>(0), call_.targets + e, x<float>(1) + call_.tensor * kEntries * a, a, b,
                                          real_columns(), call_.tensor * b, wide<T>(b, {0})},
                     a);
       case KernelKind::cross_entropy:
@@ -74,7 +74,7 @@ class Passes {
         return sum(SquaredErrors<T>{x<T>(0), call_.row_targets, elements, aligned(x<T>(0), call_.row_targets)},
                    elements, 2. * double(c * b), x<float>(1));
       case KernelKind::cross_entropy_gradient:
-        return all(CrossEntropyGradient<T>{x<float>(0), call_.targets, x<T>(1), b, real_columns(), call_.tensor * b,
+        return all(CrossEntropyGradient<T>{x<float>(0), call_.targets + e, x<T>(1), b, real_columns(), call_.tensor * b,
                                            float(1 / double(d))},
                    elements, wide<T>(b, {1}));
       case KernelKind::squared_error_gradient:

@@ -81,6 +81,10 @@ Performable load_performable(const std::string& path, const std::vector<std::str
                     sync.rollback_probability > 0 ? "every step is taken back, whatever its gradient, and taken again"
                                                   : "the state that travels is empty: no norm decides"));
   }
+  if (backend == "cuda" && scenario.concrete && scenario.concrete->framework.loss == models::LossKernels::chunked)
+    throw UserError(
+        "a loss in chunks (framework.loss: chunked) was never tried on GPUs; use --backend loopback or mpi, or leave "
+        "'loss' out");
   const bool uneven = scenario.concrete && (!scenario.faults.empty() || !scenario.concrete->cluster.groups.empty());
   if (result.compute == Compute::real && uneven)
     scenario.warnings.emplace_back(

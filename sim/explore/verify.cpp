@@ -93,6 +93,8 @@ scenario::Scenario serial_reference(const scenario::Scenario& scenario) {
   serial.optimizer_sync = {};
   auto& c = *serial.concrete;
   c.training.recompute = models::Recompute::none;
+  // All tokens at once: the other way to the same loss.
+  if (c.framework.native_kernels) c.framework.loss = models::Framework{}.loss, c.framework.loss_chunks = 0;
   c.training.offload = {}, c.training.partition_activations = models::CutCheckpoints::none;
   if (c.training.updates_at_once()) {
     // If nothing is clipped, LOMO equals plain SGD, which may accumulate micro-batches. Below fp32 SGD would keep a

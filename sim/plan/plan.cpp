@@ -160,6 +160,8 @@ GroupShape mirrored(const Mesh& mesh, Axes axes, std::int64_t domain) {
 models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
   if (!job.framework.native_kernels)
     return models::framework_network(job.model, job.training, job.framework, shard, routed);
+  const auto& framework = job.framework;
+  const bool chunks = framework.loss == models::LossKernels::chunked && job.model.family != models::Family::mlp;
   // Padding makes the vocabulary divisible; a single GPU does not need it.
   return models::performed_network(job.model, {.shard = shard,
                                                .data = job.parallelism.data,
@@ -169,7 +171,10 @@ models::Network network_of(const Job& job, const models::Shard& shard, const mod
                                                .pad_vocabulary = job.parallelism.gpus() > 1,
                                                .precision = job.training.precision,
                                                .recompute = job.training.recompute,
-                                               .capacity = job.experts.capacity});
+                                               .capacity = job.experts.capacity,
+                                               .loss_chunks = !chunks                     ? 0
+                                                              : framework.loss_chunks > 0 ? framework.loss_chunks
+                                                                                          : models::kLossChunks});
 }
 
 void check_servers(const Plan& plan) {

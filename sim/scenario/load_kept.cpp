@@ -23,8 +23,9 @@ void check_loss(Context& context, const Node& root, const models::Training& trai
   refuse("framework.loss_chunks", framework.loss_chunks > 0 && !chunks,
          "'loss_chunks' cuts the tokens of a loss 'chunked' or 'linear-fused'; choose one, or leave it out");
   if (!chunks) return;
-  refuse("framework.loss", framework.native_kernels,
-         "this program's own kernels have the logits of all tokens; leave 'loss' out");
+  refuse(
+      "framework.loss", framework.native_kernels && fused,
+      "this program's own kernels make gradients of the head in the backward; set 'loss' to chunked, or leave it out");
   refuse(
       "framework.loss", fused && tensor > 1,
       fmt::format("'linear-fused' makes loss and gradients of whole rows of logits, of which each of {} tensor ranks "
