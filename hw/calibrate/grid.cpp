@@ -100,7 +100,8 @@ std::vector<Kernel> kernel_grid(bool quick) {
   grid.add({scan, scan_gradient}, kHeads, [](auto& h) { return Dims{h[0], h[2], h[1], h[1], h[3], h[3]}; });
   grid.add({copy_state}, kElements, [](auto e) { return Dims{e}; });
   grid.add({gated_norm, gated_norm_gradient}, kRows, [](auto& r) { return Dims{r[0], r[1], r[1] / kTurned}; });
-  grid.add({sgd, adamw, adamw_keep, adamw_rollback}, kElements, [](auto e) {
+  grid.add({over_frobenius, newton_schulz}, kElements, [](auto e) { return Dims{e}; });
+  grid.add({sgd, adamw, adamw_keep, adamw_rollback, momentum, muon}, kElements, [](auto e) {
     return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
   });
   grid.add({adalomo}, kRows, [](auto& r) { return Dims{r[0], r[1], 1}; });

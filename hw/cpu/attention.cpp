@@ -25,26 +25,29 @@ struct Place {
   std::int64_t row, qkv_row, kv_row;  // strides from one position to the next
   std::int64_t queries, keys, out, lse;
   std::int64_t block;  // offset from K to V
-  Place(const Heads& shape, bool apart, std::int64_t sequence, std::int64_t head)
+  std::int64_t sequence;
+  Place(const Heads& shape, bool apart, std::int64_t of, std::int64_t head)
       : row(shape.heads * shape.depth),
         qkv_row(row + 2 * shape.kv_heads * shape.depth),
         kv_row(apart ? qkv_row - row : qkv_row),
-        queries(sequence * shape.positions * qkv_row + head * shape.depth),
-        keys(sequence * shape.positions * kv_row + (apart ? 0 : row) +
-             head / (shape.heads / shape.kv_heads) * shape.depth),
-        out(sequence * shape.positions * row + head * shape.depth),
-        lse((sequence * shape.heads + head) * shape.positions),
-        block(shape.kv_heads * shape.depth) {}
+        queries(of * shape.positions * qkv_row + head * shape.depth),
+        keys(of * shape.positions * kv_row + (apart ? 0 : row) + head / (shape.heads / shape.kv_heads) * shape.depth),
+        out(of * shape.positions * row + head * shape.depth),
+        lse((of * shape.heads + head) * shape.positions),
+        block(shape.kv_heads * shape.depth),
+        sequence(of) {}
 };
 
-// The keys that query i sees.
+// The keys that query i of a sequence sees.
 struct Keys {
   std::int64_t first, end;
 };
-Keys seen_by(const Heads& shape, const Part& part, std::int64_t i) {
+Keys seen_by(const Heads& shape, const Part& part, std::int64_t sequence, std::int64_t i) {
   const std::int64_t s = shape.positions, position = part.own.position(i, s);
   const std::int64_t end = shape.sight.mask == Mask::none ? s : part.from.up_to(position, s);
-  return {shape.sight.keys == 0 ? 0 : part.from.up_to(shape.sight.first(position) - 1, s), end};
+  if (!shape.sight.limited()) return {0, end};
+  const std::int64_t document = shape.documents ? shape.documents[sequence * s * part.own.ranks + position] : 0;
+  return {part.from.up_to(shape.sight.first(position, document) - 1, s), end};
 }
 
 float scale(const Heads& shape) { return float(1 / std::sqrt(double(shape.depth))); }
@@ -63,7 +66,7 @@ REHEARSAL_BODY void head_forward(const Heads& shape, const Part& part, const Pla
   for (std::int64_t i = 0; i < shape.positions; ++i) {
     const float* query = in.qkv + at.queries + i * at.qkv_row;
     const float* key = in.block + at.keys;
-    const auto [unseen, seen] = seen_by(shape, part, i);
+    const auto [unseen, seen] = seen_by(shape, part, at.sequence, i);
     float* result = out + at.out + i * at.row;
     float& level = lse[at.lse + i];
     if (part.first) level = kNothing, std::fill_n(result, d, 0.f);
@@ -103,7 +106,7 @@ REHEARSAL_BODY void head_gradient(const Heads& shape, const Part& part, const Pl
     const float *query = in.qkv + at.queries + i * at.qkv_row, *dresult = dout + at.out + i * at.row;
     float* dquery = dq + i * dq_row;
     const float level = dot<V>(dresult, out + at.out + i * at.row, d);
-    const auto [unseen, seen] = seen_by(shape, part, i);
+    const auto [unseen, seen] = seen_by(shape, part, at.sequence, i);
     for (std::int64_t j = unseen; j < seen; ++j)
       weights[j] = factor * dot<V>(query, in.block + at.keys + j * at.kv_row, d) - lse[at.lse + i];
     for (std::int64_t j = unseen; j < seen; ++j) weights[j] = exponential(weights[j]);

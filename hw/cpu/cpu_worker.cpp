@@ -72,7 +72,7 @@ class CpuWorker final : public dispatch::Worker {
                          .data = rank_.place.among(replicas(kernel)),
                          .context = state_.sequence_part(task),
                          .learning = &learning_};
-    if (uses_data(kernel.kind)) around.batch = batch(task);
+    if (uses_data(kernel)) around.batch = batch(task);
     TrainingState::Update update;
     if (traits(kernel.kind).optimizer) {
       update = state_.update(task);
@@ -159,6 +159,7 @@ class CpuWorker final : public dispatch::Worker {
         .targets = pointer(around.batch.targets),
         .rows = pointer(around.batch.rows),
         .row_targets = pointer(around.batch.row_targets),
+        .documents = pointer(around.batch.documents),
         .rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay},
         .steps = &around.step,
         .squared_gradients = around.squared_gradients,

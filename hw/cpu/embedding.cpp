@@ -36,17 +36,14 @@ void embed_gradient(Shape shape, std::int64_t first, std::int64_t slice, std::sp
   }
 }
 
-void add_positions(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* table,
-                   float* y) {
+void add_positions(Shape shape, const kernels::Numbered& rows, const float* table, float* y) {
   for (std::int64_t i = 0; i < shape.rows; ++i)
-    add(shape.columns, table + cut.position((first + i) % positions, positions) * shape.columns, y + i * shape.columns);
+    add(shape.columns, table + rows.position(i) * shape.columns, y + i * shape.columns);
 }
 
-void positions_gradient(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* dy,
-                        float* dtable) {
+void positions_gradient(Shape shape, const kernels::Numbered& rows, const float* dy, float* dtable) {
   for (std::int64_t i = 0; i < shape.rows; ++i)
-    add(shape.columns, dy + i * shape.columns,
-        dtable + cut.position((first + i) % positions, positions) * shape.columns);
+    add(shape.columns, dy + i * shape.columns, dtable + rows.position(i) * shape.columns);
 }
 
 }  // namespace rehearsal::cpu

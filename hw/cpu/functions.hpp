@@ -60,7 +60,8 @@ void rotary(Turn turn, float* rows, bool back);
 struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
   Sight sight{Mask::causal};
-  std::int64_t kv_heads = 0;  // divides `heads`; each is shared by equally many neighbouring query heads
+  std::int64_t kv_heads = 0;                // divides `heads`; each is shared by equally many neighbouring query heads
+  const std::int32_t* documents = nullptr;  // where they begin (Batch::documents), if the sight ends with them
 };
 // The context ranks that have the queries and the keys. `first`: there is no earlier result to merge with.
 struct Part {
@@ -135,11 +136,8 @@ void embed(Shape shape, std::int64_t first, std::int64_t slice, std::span<const 
            const float* table, float* y);
 void embed_gradient(Shape shape, std::int64_t first, std::int64_t slice, std::span<const std::int32_t> tokens,
                     const float* dy, float* dtable);
-// Each sequence has `positions` rows.
-void add_positions(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* table,
-                   float* y);
-void positions_gradient(Shape shape, std::int64_t positions, kernels::Cut cut, std::int64_t first, const float* dy,
-                        float* dtable);
+void add_positions(Shape shape, const kernels::Numbered& rows, const float* table, float* y);
+void positions_gradient(Shape shape, const kernels::Numbered& rows, const float* dy, float* dtable);
 
 // --- loss.cpp
 // Logits have the columns first .. first + shape.columns of the vocabulary; those from `vocabulary` on are padding.
@@ -167,6 +165,11 @@ void adamw(std::int64_t elements, const backend::TrainingData& learning, std::in
 // `moment`: of rows, then of columns; for a single row, one moment per element.
 void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t step, float* gradient, float* parameters,
              float* moment);
+// A step on whole matrices (kernels/optimizer.hpp).
+void momentum(std::int64_t elements, float* gradient, float* moment);
+void over_frobenius(std::int64_t elements, float* x);
+void newton_schulz(const Kernel& kernel, const float* a, float* b);
+void muon(std::int64_t elements, const backend::TrainingData& learning, float* update, float* parameters);
 double sum_of_squares(std::span<const Range> ranges, const float* values);
 
 }  // namespace rehearsal::cpu

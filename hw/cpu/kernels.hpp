@@ -18,6 +18,8 @@ namespace rehearsal::cpu {
 struct Batch {
   std::span<const std::int32_t> tokens{}, targets{};  // T each; empty for real-valued rows
   std::span<const float> rows{}, row_targets{};       // T x width
+  // Of every position of the whole sequences, not only of those here: where its document begins in its sequence.
+  std::span<const std::int32_t> documents{};
 };
 
 using kernels::Range;

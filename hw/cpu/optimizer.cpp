@@ -73,6 +73,35 @@ void adalomo(Shape shape, const backend::TrainingData& learning, std::int64_t st
   std::fill_n(gradient, rows * columns, 0.f);
 }
 
+namespace {
+
+// A body of kernels/optimizer.hpp, element after element.
+template <class Body>
+void each(const Body& body, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) body.template at<1>(i);
+}
+
+}  // namespace
+
+void momentum(std::int64_t elements, float* gradient, float* moment) {
+  each(kernels::Momentum{gradient, moment}, elements);
+}
+
+void over_frobenius(std::int64_t elements, float* x) {
+  const double norm = std::sqrt(summed(kernels::Squares{x, elements})) + kernels::OverFrobenius::kOffset;
+  for (std::int64_t i = 0; i < elements; ++i) x[i] = float(double(x[i]) / norm);
+}
+
+void newton_schulz(const Kernel& kernel, const float* a, float* b) {
+  const auto [of_a, of_b] = newton_schulz_factors(kernel);
+  each(kernels::TwoScaled{a, b, of_a, of_b}, kernel.dims[0]);
+}
+
+void muon(std::int64_t elements, const backend::TrainingData& learning, float* update, float* parameters) {
+  const float decay = 1 - learning.learning_rate * learning.weight_decay;
+  each(kernels::MuonStep<float>{learning.learning_rate, decay, update, parameters, nullptr}, elements);
+}
+
 double sum_of_squares(std::span<const Range> ranges, const float* values) {
   return summed(kernels::CountedSquares{values, ranges.data(), static_cast<std::int64_t>(ranges.size())});
 }

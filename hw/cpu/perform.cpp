@@ -33,10 +33,28 @@ void scatter(const Where& where, std::int64_t elements, const float* from, float
   for (std::int64_t i = 0; i < elements; i += run) std::copy_n(from + i, run, to + where.at(i));
 }
 
+Heads heads_of(const Kernel& kernel, const KernelContext& around) {
+  const auto& dims = kernel.dims;
+  Heads shape{dims[0], dims[1], dims[2], dims[3], sight_of(dims[4]), kv_heads(kernel)};
+  if (shape.sight.documents == 0) return shape;
+  const std::int64_t ranks = kernels::ranks_of_cut(dims[6]);
+  INVARIANT(static_cast<std::int64_t>(around.batch.documents.size()) == dims[0] * dims[2] * ranks,
+            "the document of every position of the sequences is known");
+  shape.documents = around.batch.documents.data();
+  return shape;
+}
+
+// Which row of the table of positions each row reads. dims: T n s c balanced t documents.
+kernels::Numbered numbered(const Kernel& kernel, const KernelContext& around) {
+  const auto& dims = kernel.dims;
+  return {dims[2], kernels::cut_of(dims[3], dims[4], around.context),
+          kernels::first_of_rows(dims[5], dims[0], around.tensor),
+          dims[6] != 0 ? around.batch.documents.data() : nullptr};
+}
+
 // Attention to the block of one rank, or to those of all ranks with the own block first.
 void each_block(const Kernel& kernel, std::span<float* const> x, const KernelContext& around) {
-  const auto [b, heads, s, d, sees, kv, c, step] = kernel.dims;
-  const Heads shape{b, heads, s, d, sight_of(sees), kv_heads(kernel)};
+  const Heads shape = heads_of(kernel, around);
   kernels::each_step(kernel, around.context, [&](const kernels::RingStep& at) {
     const Part part{at.own, at.from, at.first};
     if (kernel.kind == KernelKind::attention_part)
@@ -105,6 +123,10 @@ void optimize(const Kernel& kernel, std::span<float* const> operands, const Kern
       scaled.learning_rate = kernels::clipped(scaled.learning_rate, norm);
       return sgd(e, scaled, gradient, parameters);
     }
+    case KernelKind::momentum:
+      return momentum(e, gradient, parameters);
+    case KernelKind::muon:
+      return muon(e, *around.learning, gradient, parameters);
     case KernelKind::adamw:
       return adam(kernels::Step::take_and_clear);
     case KernelKind::adamw_keep:
@@ -131,8 +153,7 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::embed:
       return embed(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::add_positions:
-      return add_positions(shape, c, kernels::cut_of(d, e, around.context), kernels::first_of_rows(f, a, around.tensor),
-                           x[0], x[1]);
+      return add_positions(shape, numbered(kernel, around), x[0], x[1]);
     case KernelKind::layer_norm:
       return layer_norm(shape, x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::linear:
@@ -147,7 +168,7 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::gelu:
       return gelu(a, x[0], x[1]);
     case KernelKind::attention:
-      return attention({a, b, c, d, sight_of(e), kv_heads(kernel)}, x[0], x[1], x[2]);
+      return attention(heads_of(kernel, around), x[0], x[1], x[2]);
     case KernelKind::add_residual:
       return add_residual(shape, x[0], x[1], x[2]);
     case KernelKind::cross_entropy_local:
@@ -168,14 +189,13 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::gelu_gradient:
       return gelu_gradient(a, x[0], x[1]);
     case KernelKind::attention_gradient:
-      return attention_gradient({a, b, c, d, sight_of(e), kv_heads(kernel)}, x[0], x[1], x[2], x[3], x[4]);
+      return attention_gradient(heads_of(kernel, around), x[0], x[1], x[2], x[3], x[4]);
     case KernelKind::add:
       return add(a, x[0], x[1]);
     case KernelKind::embed_gradient:
       return embed_gradient(shape, around.tensor * c, c, batch.tokens, x[0], x[1]);
     case KernelKind::positions_gradient:
-      return positions_gradient(shape, c, kernels::cut_of(d, e, around.context),
-                                kernels::first_of_rows(f, a, around.tensor), x[0], x[1]);
+      return positions_gradient(shape, numbered(kernel, around), x[0], x[1]);
     case KernelKind::clear:
       std::fill_n(x[0], a, 0.f);
       return;
@@ -191,7 +211,13 @@ void perform(const Kernel& kernel, std::span<float* const> operands, const Kerne
     case KernelKind::adamw:
     case KernelKind::adamw_keep:
     case KernelKind::adamw_rollback:
+    case KernelKind::momentum:
+    case KernelKind::muon:
       return optimize(kernel, operands, around);
+    case KernelKind::over_frobenius:
+      return over_frobenius(a, x[0]);
+    case KernelKind::newton_schulz:
+      return newton_schulz(kernel, x[0], x[1]);
     case KernelKind::adalomo:
       INVARIANT(around.learning, "optimizers need their rates");
       if (around.squared_gradients) *around.squared_gradients += sum_of_squares(around.counted, x[0]);

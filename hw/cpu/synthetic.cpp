@@ -28,7 +28,7 @@ std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_
 }
 
 // Streams. Tensors use those from 2^32 on, by kind and layer.
-enum Stream : std::uint64_t { map_of_tokens, first_token, follows_map, other_token, input_rows, map_of_rows };
+enum Stream : std::uint64_t { map_of_tokens, first_token, follows_map, other_token, input_rows, map_of_rows, lengths };
 std::uint64_t stream_of(const graph::Tensor& tensor) { return (std::uint64_t(tensor.kind) + 1) << 32 | tensor.layer; }
 
 // The distribution of a tensor's elements: a constant value, or a normal deviation.
@@ -149,6 +149,19 @@ void fill_tokens(const backend::TrainingData& o, std::int64_t first, Sample& sam
   }
 }
 
+// Where the document of each position begins, by the index of the sequence in the global batch alone.
+void fill_documents(const backend::TrainingData& o, std::int64_t first, Sample& sample) {
+  if (o.documents.empty()) return;
+  for (std::int64_t i = first; i < first + o.micro_batch; ++i)
+    for (std::int64_t begin = 0, number = 0; begin < o.sequence; ++number) {
+      const auto place = static_cast<std::uint64_t>(i * o.sequence + number);
+      const auto which = static_cast<std::size_t>(uniform(o.seed, lengths, place) * double(o.documents.size()));
+      const std::int64_t end = std::min(begin + o.documents[which], o.sequence);
+      for (std::int64_t j = begin; j < end; ++j) sample.documents.push_back(static_cast<std::int32_t>(begin));
+      begin = end;
+    }
+}
+
 // x normal, target = tanh(x M) with M[width, width] normal / sqrt(width): a map that one hidden layer can learn.
 void fill_rows(const backend::TrainingData& o, std::int64_t first, std::int64_t rows, Sample& sample) {
   const std::int64_t n = o.width;
@@ -192,7 +205,7 @@ float initial(std::uint64_t seed, const graph::Tensor& tensor, std::uint64_t ind
 void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::Rank& rank, std::span<float> held) {
   INVARIANT(segment.elements % segment.shards == 0, "a segment divides evenly into its shards");
   const std::int64_t own = segment.elements / segment.shards;
-  const std::int64_t begin = segment.sharded_parameters ? rank.place.among(segment.replicas()) * own : 0;
+  const std::int64_t begin = segment.sharded_parameters ? rank.place.among(segment.shared_along()) * own : 0;
   const std::int64_t end = segment.sharded_parameters ? begin + own : segment.elements;
   INVARIANT(static_cast<std::int64_t>(held.size()) == end - begin, "the whole segment or the own shard of it");
   std::fill(held.begin(), held.end(), 0.f);
@@ -220,6 +233,7 @@ Sample sample(const backend::TrainingData& learning, std::int64_t global, std::i
   Sample sample;
   if (learning.vocabulary > 0) {
     fill_tokens(learning, global * learning.micro_batch, sample);
+    fill_documents(learning, global * learning.micro_batch, sample);
     if (learning.context * learning.pieces > 1) {
       keep_own(learning, part, sample.tokens);
       keep_own(learning, part, sample.targets);

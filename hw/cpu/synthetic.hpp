@@ -21,11 +21,13 @@ float initial(std::uint64_t seed, const graph::Tensor& tensor, std::uint64_t ind
 void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::Rank& rank, std::span<float> held);
 
 // The data of one micro-batch. Tokens: a Markov chain over the vocabulary that mostly follows one permutation; targets
-// are the next tokens. Rows: normal; their targets are a fixed random linear map of them, through tanh.
+// are the next tokens, also where a document ends. Rows: normal; their targets are a fixed random linear map of them,
+// through tanh.
 struct Sample {
   std::vector<std::int32_t> tokens, targets;
   std::vector<float> rows, row_targets;
-  Batch batch() const { return {tokens, targets, rows, row_targets}; }
+  std::vector<std::int32_t> documents;  // Batch::documents; empty where sequences are one document
+  Batch batch() const { return {tokens, targets, rows, row_targets, documents}; }
 };
 // `global`: index of the micro-batch in the global batch: data rank x microbatches + micro-batch.
 // `part`: of the sequences, when they are split over ranks or into pieces.

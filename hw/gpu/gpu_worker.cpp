@@ -72,7 +72,7 @@ GpuWorker::GpuWorker(const graph::TaskGraph& graph, RankId rank, const backend::
     const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[t]));
     if (!kernel) continue;
     operands_[t] = cpu::kernel_operands(graph_, id_, LocalTask(t));
-    if (uses_data(kernel->kind)) data(LocalTask(t));
+    if (uses_data(*kernel)) data(LocalTask(t));
   }
 }
 
@@ -104,7 +104,8 @@ const GpuWorker::Data& GpuWorker::data(LocalTask task) {
       .emplace(key,
                Data{upload(std::span<const std::int32_t>(sample.tokens)),
                     upload(std::span<const std::int32_t>(sample.targets)), upload(std::span<const float>(sample.rows)),
-                    upload(std::span<const float>(sample.row_targets))})
+                    upload(std::span<const float>(sample.row_targets)),
+                    upload(std::span<const std::int32_t>(sample.documents))})
       .first->second;
 }
 
@@ -146,10 +147,10 @@ kernels::Call GpuWorker::call_of(LocalTask task, Where&& where) {
   call.kernel = kernel, call.tensor = rank_.place[Axis::tensor], call.data = rank_.place.among(replicas(kernel)),
   call.context = state_.sequence_part(task), call.scratch = scratch_;
   for (std::size_t i = 0; i < operands.count; ++i) call.operands[i] = where(operands.at[i]);
-  if (uses_data(kernel.kind)) {
+  if (uses_data(kernel)) {
     const Data& batch = data(task);
     call.tokens = batch.tokens, call.targets = batch.targets;
-    call.rows = batch.rows, call.row_targets = batch.row_targets;
+    call.rows = batch.rows, call.row_targets = batch.row_targets, call.documents = batch.documents;
   }
   return call;
 }
@@ -169,10 +170,10 @@ void GpuWorker::load() {
 void GpuWorker::perform(LocalTask task) {
   kernels::Call call = call_of(task, [this](const cpu::Extent& operand) { return at(operand); });
   const Kernel& kernel = call.kernel;
+  call.rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay};
   if (!traits(kernel.kind).optimizer) return device_.perform(call, home_);
 
   const auto update = state_.update(task);
-  call.rates = {learning_.learning_rate, learning_.beta1, learning_.beta2, learning_.epsilon, learning_.weight_decay};
   call.steps = steps_ + update.segment;
   if (!update.counted.empty()) {
     const bool matrix = kernel.kind == KernelKind::adalomo;

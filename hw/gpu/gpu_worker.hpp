@@ -54,6 +54,7 @@ class GpuWorker {
   struct Data {
     std::int32_t *tokens = nullptr, *targets = nullptr;
     float *rows = nullptr, *row_targets = nullptr;
+    std::int32_t* documents = nullptr;
   };
   void allocate(BufferId id, const std::string& whose, StreamId stream);
   Address at(const cpu::Extent& extent) const;

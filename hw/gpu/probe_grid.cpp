@@ -205,6 +205,14 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
       },
       6);
   grid.add(
+      {momentum, muon}, {bf16, fp32}, kElements,
+      [](auto e) {
+        return Dims{e, std::int64_t(Flat::own), std::int64_t(Flat::own)};
+      },
+      6);
+  grid.add(
+      {over_frobenius, newton_schulz}, {bf16, fp32}, kElements, [](auto e) { return Dims{e}; }, 6);
+  grid.add(
       {adalomo}, {bf16, fp32}, kRows,
       [](auto& r) {
         return Dims{r[0], r[1], 1};

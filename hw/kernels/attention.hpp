@@ -25,9 +25,10 @@ namespace rehearsal::kernels {
 struct Heads {
   std::int64_t batch = 0, heads = 0, positions = 0, depth = 0;
   Sight sight{Mask::causal};
-  std::int64_t kv_heads = 0;  // divides `heads`
-  bool apart = false;         // keys and values are a separate block
-  Cut own{}, from{};          // of the rank that has the queries, and of the rank that has the keys
+  std::int64_t kv_heads = 0;                // divides `heads`
+  bool apart = false;                       // keys and values are a separate block
+  Cut own{}, from{};                        // of the rank that has the queries, and of the rank that has the keys
+  const std::int32_t* documents = nullptr;  // where they begin, by position of whole sequences; null: one document each
 
   REHEARSAL_BOTH std::int64_t row() const { return heads * depth; }
   REHEARSAL_BOTH std::int64_t qkv_row() const { return (heads + 2 * kv_heads) * depth; }
@@ -48,14 +49,16 @@ struct Heads {
   // The key head that a query head reads; heads are numbered consecutively across sequences.
   REHEARSAL_BOTH std::int64_t kv_of(std::int64_t sequence_head) const { return sequence_head / shared_by(); }
   REHEARSAL_BOTH std::int64_t lse(std::int64_t sequence_head) const { return sequence_head * positions; }
-  // Query i attends to the keys from unseen(i) to seen(i); both ascend with i. A query beyond the last position, in the
-  // last tile, counts as the last one.
+  // Query i of a sequence attends to the keys from unseen(sequence, i) to seen(i); both ascend with i. A query beyond
+  // the last position, in the last tile, counts as the last one.
   REHEARSAL_DEVICE std::int64_t seen(std::int64_t i) const {
     if (sight.mask == Mask::none) return positions;
     return from.up_to(position(i), positions);
   }
-  REHEARSAL_DEVICE std::int64_t unseen(std::int64_t i) const {
-    return sight.keys == 0 ? 0 : from.up_to(sight.first(position(i)) - 1, positions);
+  REHEARSAL_DEVICE std::int64_t unseen(std::int64_t sequence, std::int64_t i) const {
+    if (!sight.limited()) return 0;
+    const std::int64_t at = position(i), document = documents ? documents[sequence * positions * own.ranks + at] : 0;
+    return from.up_to(sight.first(at, document) - 1, positions);
   }
   // As seen(), but 0 for a query beyond the last position.
   REHEARSAL_DEVICE std::int64_t within(std::int64_t i) const { return i < positions ? seen(i) : 0; }
@@ -97,7 +100,8 @@ struct Attention {
     // The last queries of a causal head attend to the most keys: they go first, so that no long block runs at the end.
     const std::int64_t all_heads = shape.batch * shape.heads, head = team.block() % all_heads;
     const std::int64_t tile = (shape.positions - 1) / kTile - team.block() / all_heads;
-    const std::int64_t first = tile * kTile, end = shape.seen(first + kTile - 1), kv = shape.kv_of(head);
+    const std::int64_t first = tile * kTile, end = shape.seen(first + kTile - 1), kv = shape.kv_of(head),
+                       sequence = head / shape.heads;
     Local<Team, Sums<kR, kColumns>> result(team);
     Local<Team, Sums<kR, kR>> scores(team);
     Local<Team, Floats<kR>> largest(team), sum(team), most(team);
@@ -107,7 +111,7 @@ struct Attention {
       REHEARSAL_UNROLL
       for (int r = 0; r < kR; ++r) largest(thread)[r] = -std::numeric_limits<float>::infinity(), sum(thread)[r] = 0;
     });
-    for (std::int64_t key = shape.unseen(first) / kTile * kTile; key < end; key += kTile) {
+    for (std::int64_t key = shape.unseen(sequence, first) / kTile * kTile; key < end; key += kTile) {
       team.each(
           [&](int thread) { fill(thread, team.shared.other, rows(block + shape.keys(kv), shape.kv_row(), key)); });
       team.own([&](int thread) {
@@ -117,7 +121,7 @@ struct Attention {
         for (int r = 0; r < kR; ++r) {
           float top = -std::numeric_limits<float>::infinity();
           const std::int64_t i = first + thread / kSide + r * kSide;
-          const int seen = Heads::column(shape.seen(i), key), unseen = Heads::column(shape.unseen(i), key);
+          const int seen = Heads::column(shape.seen(i), key), unseen = Heads::column(shape.unseen(sequence, i), key);
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
             const int j = thread % kSide + c * kSide;

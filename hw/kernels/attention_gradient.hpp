@@ -98,7 +98,8 @@ struct AttentionKeys {
   template <class Team>
   REHEARSAL_DEVICE void operator()(Team& team) const {
     // The first keys of a causal head are seen by the most queries, so they go first.
-    const std::int64_t all_heads = at.shape.batch * at.shape.kv_heads, kv_head = team.block() % all_heads;
+    const std::int64_t all_heads = at.shape.batch * at.shape.kv_heads, kv_head = team.block() % all_heads,
+                       sequence = kv_head / at.shape.kv_heads;
     const std::int64_t first = team.block() / all_heads * kTile;
     const std::int64_t keys = at.shape.keys(kv_head), values = at.shape.values(kv_head);
     Local<Team, Sums<kR, Operands::kColumns>> dkeys(team), dvalues(team);
@@ -112,7 +113,7 @@ struct AttentionKeys {
     for (std::int64_t step = 0; step < at.shape.shared_by() * tiles; ++step) {
       const std::int64_t head = kv_head * at.shape.shared_by() + step / tiles, query = step % tiles * kTile;
       // None of these queries sees any of the keys.
-      if (at.shape.seen(query + kTile - 1) <= first || first + kTile <= at.shape.unseen(query)) continue;
+      if (at.shape.seen(query + kTile - 1) <= first || first + kTile <= at.shape.unseen(sequence, query)) continue;
       at.fill_queries(team, head, query);
       team.each([&](int thread) {
         Sums<kR, kR> p;
@@ -123,7 +124,8 @@ struct AttentionKeys {
         REHEARSAL_UNROLL
         for (int c = 0; c < kR; ++c) {
           const std::int64_t i = query + thread % kSide + c * kSide;
-          within[c] = Heads::column(at.shape.within(i), first), unseen[c] = Heads::column(at.shape.unseen(i), first);
+          within[c] = Heads::column(at.shape.within(i), first),
+          unseen[c] = Heads::column(at.shape.unseen(sequence, i), first);
         }
         REHEARSAL_UNROLL
         for (int r = 0; r < kR; ++r) {
@@ -168,11 +170,12 @@ struct AttentionQueries {
   REHEARSAL_DEVICE void operator()(Team& team) const {
     const std::int64_t all_heads = at.shape.batch * at.shape.heads, head = team.block() % all_heads;
     const std::int64_t first = ((at.shape.positions - 1) / kTile - team.block() / all_heads) * kTile;
-    const std::int64_t end = at.shape.seen(first + kTile - 1), kv_head = at.shape.kv_of(head);
+    const std::int64_t end = at.shape.seen(first + kTile - 1), kv_head = at.shape.kv_of(head),
+                       sequence = head / at.shape.heads;
     Local<Team, Sums<kR, Operands::kColumns>> dqueries(team);
     team.own([&](int thread) { dqueries(thread).clear(); });
     at.fill_queries(team, head, first);
-    for (std::int64_t key = at.shape.unseen(first) / kTile * kTile; key < end; key += kTile) {
+    for (std::int64_t key = at.shape.unseen(sequence, first) / kTile * kTile; key < end; key += kTile) {
       team.each([&](int thread) {
         fill(thread, team.shared.keys, at.rows(at.shape.keys(kv_head), key));
         fill(thread, team.shared.values, at.rows(at.shape.values(kv_head), key));
@@ -185,7 +188,7 @@ struct AttentionQueries {
         for (int r = 0; r < kR; ++r) {
           const std::int64_t query = first + thread / kSide + r * kSide;
           const int within = Heads::column(at.shape.within(query), key),
-                    unseen = Heads::column(at.shape.unseen(query), key);
+                    unseen = Heads::column(at.shape.unseen(sequence, query), key);
           REHEARSAL_UNROLL
           for (int c = 0; c < kR; ++c) {
             const int i = thread / kSide + r * kSide, j = thread % kSide + c * kSide;

@@ -32,6 +32,7 @@ struct Call {
   // The micro-batch: T tokens and targets, or T x width real values.
   const std::int32_t *tokens = nullptr, *targets = nullptr;
   const float *rows = nullptr, *row_targets = nullptr;
+  const std::int32_t* documents = nullptr;  // where the document of each position of its sequences begins, if several
 
   // Optimizer kernels. `steps`: number taken before the one taken or undone; read when the kernel runs, so that a
   // recorded sequence of kernels can be replayed. The squares of the gradient entries in the counted ranges (of the e

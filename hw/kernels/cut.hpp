@@ -47,4 +47,20 @@ constexpr std::int64_t first_of_rows(std::int64_t ranks, std::int64_t own, std::
   return ranks > 0 ? tensor * own : 0;
 }
 
+// Which row of a table of positions each row of a rank reads: it holds `positions` of each sequence, in the order of
+// its cut, and of those the rows from `first` on. With documents (where they begin, by position of whole sequences;
+// else null) positions begin anew with each.
+struct Numbered {
+  std::int64_t positions = 1;
+  Cut cut{};
+  std::int64_t first = 0;
+  const std::int32_t* documents = nullptr;
+
+  REHEARSAL_BOTH std::int64_t position(std::int64_t row) const {
+    const std::int64_t at = first + row, sequence = at / positions;
+    const std::int64_t whole = cut.position(at - sequence * positions, positions);
+    return documents ? whole - documents[sequence * positions * cut.ranks + whole] : whole;
+  }
+};
+
 }  // namespace rehearsal::kernels

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/error.hpp"
+#include "base/kernels.hpp"
 #include "kernels/cut.hpp"
 #include "kernels/team.hpp"
 
@@ -193,6 +195,17 @@ struct GateGradient {
   }
 };
 
+// Columns without a bias: those of the keys, the middle third, or none. A third of the columns is a multiple of a power
+// of 2 if the columns are.
+struct Gap {
+  std::int64_t from, length;
+};
+inline Gap without_bias(std::int64_t columns, std::int64_t which) {
+  if (static_cast<Bias>(which) == Bias::whole) return {columns, 0};
+  INVARIANT(columns % 3 == 0, "query, key and value have the same width");
+  return {columns / 3, columns / 3};
+}
+
 // With Bias::query_value the middle third of the columns has no bias; the entries of the bias are contiguous.
 template <class T>
 struct AddBias {
@@ -230,7 +243,7 @@ struct AddResidual {
   }
 };
 
-// y += the rows of a position table. Each sequence has `rows` rows.
+// y += the rows of a position table. Each sequence has `rows` rows. documents: as in Numbered (cut.hpp).
 template <class T>
 struct AddPositions {
   static constexpr int kAtOnce = kWide<T>;
@@ -239,9 +252,12 @@ struct AddPositions {
   std::int64_t rows, columns;
   Cut cut;
   std::int64_t first;  // index of the first row in the batch
+  const std::int32_t* documents = nullptr;
   template <int N>
   REHEARSAL_DEVICE void at(std::int64_t i) const {
-    const std::int64_t row = quotient(i, columns), position = cut.position(remainder(first + row, rows), rows);
+    const std::int64_t row = quotient(i, columns);
+    const std::int64_t position = documents ? Numbered{rows, cut, first, documents}.position(row)
+                                            : cut.position(remainder(first + row, rows), rows);
     const Floats<N> a = load<N>(table + position * columns + (i - row * columns));
     Floats<N> b = load<N>(y + i);
     REHEARSAL_UNROLL

@@ -111,4 +111,26 @@ struct PositionsGradient {
   }
 };
 
+// The same where positions begin anew with each document, so that rows of one sequence may share an element of the
+// table: one column of it, which takes all rows in their order.
+template <class T>
+struct PositionsOfDocuments {
+  static constexpr int kAtOnce = kWide<T>;
+  const T* dy;
+  float* dtable;
+  std::int64_t columns, all;  // all: rows of dy
+  Numbered rows;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t column) const {
+    for (std::int64_t row = 0; row < all; ++row) {
+      float* to = dtable + rows.position(row) * columns + column;
+      Floats<N> sum = load<N>(to);
+      const Floats<N> x = load<N>(dy + row * columns + column);
+      REHEARSAL_UNROLL
+      for (int e = 0; e < N; ++e) sum[e] += x[e];
+      store<N>(to, sum);
+    }
+  }
+};
+
 }  // namespace rehearsal::kernels

@@ -3,16 +3,23 @@
 // logits[T, columns] are the columns first .. first + columns of the vocabulary; those from `vocabulary` on are padding
 // and ignored.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "base/kernels.hpp"
 #include "kernels/team.hpp"
 
 namespace rehearsal::kernels {
 
 // A rank's summary of a row: part[T, 3].
 enum Entry : std::int64_t { kMost, kSum, kTargetLogit, kEntries };
+
+// Columns of a rank's slice that are not padding. dims: T r vocabulary.
+inline std::int64_t real_columns(const Kernel& kernel, std::int64_t tensor) {
+  return std::clamp<std::int64_t>(kernel.dims[2] - tensor * kernel.dims[1], 0, kernel.dims[1]);
+}
 
 // A slice of only padding has kMost = -inf and kSum = 0, which have no effect below. A block serves the rows block,
 // block + blocks, ...

@@ -174,6 +174,81 @@ struct AdaLomo {
   }
 };
 
+// Muon (Jordan et al. 2024). m' = mu m + g, and in place of g what the step orthogonalises, Nesterov's g + mu m'.
+struct Momentum {
+  static constexpr int kAtOnce = 4;
+  float* gradient;
+  float* moment;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    Floats<N> g = load<N>(gradient + i), m = load<N>(moment + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) {
+      m[e] = kMuonMomentum * m[e] + g[e];
+      g[e] += kMuonMomentum * m[e];
+    }
+    store<N>(moment + i, m), store<N>(gradient + i, g);
+  }
+};
+
+// x / (||x|| + 1e-7), of all elements: no singular value is above 1 then. One block.
+struct OverFrobenius {
+  static constexpr int kThreads = 256;
+  static constexpr double kOffset = 1e-7;
+  using Shared = Nothing;
+  float* x;
+  std::int64_t elements;
+
+  template <class Team>
+  REHEARSAL_DEVICE void operator()(Team& team) const {
+    Local<Team, double> squares(team);
+    team.each([&](int thread) {
+      squares(thread) = 0;
+      for (std::int64_t i = thread; i < elements; i += kThreads) squares(thread) += double(x[i]) * double(x[i]);
+    });
+    const double norm = std::sqrt(team.sum(squares)) + kOffset;
+    team.each([&](int thread) {
+      for (std::int64_t i = thread; i < elements; i += kThreads) x[i] = float(double(x[i]) / norm);
+    });
+  }
+};
+
+// b = f a + g b: what is no product of a Newton-Schulz iteration (base/kernels.hpp).
+struct TwoScaled {
+  static constexpr int kAtOnce = 4;
+  const float* a;
+  float* b;
+  float of_a, of_b;
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> x = load<N>(a + i);
+    Floats<N> y = load<N>(b + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) y[e] = of_a * x[e] + of_b * y[e];
+    store<N>(b + i, y);
+  }
+};
+
+// theta' = theta (1 - lr wd) - lr u, and clears u (Liu et al., arXiv 2502.16982, equation 4: u is scaled already).
+template <class T>
+struct MuonStep {
+  static constexpr int kAtOnce = 4;
+  float rate, decay;  // decay: 1 - lr wd
+  float* update;
+  T* parameters;
+  float* master;  // null: the stored parameters are the only copy
+  template <int N>
+  REHEARSAL_DEVICE void at(std::int64_t i) const {
+    const Floats<N> u = load<N>(update + i);
+    Floats<N> x = master ? load<N>(master + i) : load<N>(parameters + i);
+    REHEARSAL_UNROLL
+    for (int e = 0; e < N; ++e) x[e] = x[e] * decay - rate * u[e];
+    if (master) store<N>(master + i, x);
+    store<N>(parameters + i, x);
+    store<N>(update + i, Floats<N>{});
+  }
+};
+
 // Summands: squares of the first `elements` entries.
 struct Squares {
   const float* gradient;

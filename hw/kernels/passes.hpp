@@ -47,9 +47,9 @@ class Passes {
       case KernelKind::embed:
         return all(Embed<T>{call_.tokens, x<T>(0), x<T>(1), b, call_.tensor * c, c}, elements, wide<T>(b, {0, 1}));
       case KernelKind::add_positions:
-        return all(
-            AddPositions<T>{x<T>(0), x<T>(1), c, b, cut_of(d, e, call_.context), first_of_rows(f, a, call_.tensor)},
-            elements, wide<T>(b, {0, 1}));
+        return all(AddPositions<T>{x<T>(0), x<T>(1), c, b, cut_of(d, e, call_.context),
+                                   first_of_rows(f, a, call_.tensor), g != 0 ? call_.documents : nullptr},
+                   elements, wide<T>(b, {0, 1}));
       case KernelKind::layer_norm:
         return b <= kNarrow ? layer_norm<64>() : layer_norm<256>();
       case KernelKind::add_bias: {
@@ -64,7 +64,7 @@ class Passes {
         return all(AddResidual<T>{x<T>(0), x<T>(1), x<T>(2), b}, elements, wide<T>(b, {0, 1, 2}));
       case KernelKind::cross_entropy_local:
         return rows(CrossEntropyLocal<T>{x<T>(0), call_.targets + e, x<float>(1) + call_.tensor * kEntries * a, a, b,
-                                         real_columns(), call_.tensor * b, wide<T>(b, {0})},
+                                         real_columns(call_.kernel, call_.tensor), call_.tensor * b, wide<T>(b, {0})},
                     a);
       case KernelKind::cross_entropy:
         return sum(CrossEntropyRows{x<float>(0), x<float>(1), a, d}, a, double(e),
@@ -74,9 +74,10 @@ class Passes {
         return sum(SquaredErrors<T>{x<T>(0), call_.row_targets, elements, aligned(x<T>(0), call_.row_targets)},
                    elements, 2. * double(c * b), x<float>(1));
       case KernelKind::cross_entropy_gradient:
-        return all(CrossEntropyGradient<T>{x<float>(0), call_.targets + e, x<T>(1), b, real_columns(), call_.tensor * b,
-                                           float(1 / double(d))},
-                   elements, wide<T>(b, {1}));
+        return all(
+            CrossEntropyGradient<T>{x<float>(0), call_.targets + e, x<T>(1), b,
+                                    real_columns(call_.kernel, call_.tensor), call_.tensor * b, float(1 / double(d))},
+            elements, wide<T>(b, {1}));
       case KernelKind::squared_error_gradient:
         return all(SquaredErrorGradient<T>{x<T>(0), call_.row_targets, x<T>(1), float(1 / (double(c) * double(b)))},
                    elements, aligned(x<T>(0), x<T>(1), call_.row_targets));
@@ -96,6 +97,14 @@ class Passes {
       case KernelKind::embed_gradient:
         return rows(EmbedGradient<T>{call_.tokens, x<T>(0), x<float>(1), a, b, call_.tensor * c, c}, a);
       case KernelKind::positions_gradient:
+        if (g != 0)
+          return all(PositionsOfDocuments<T>{x<T>(0),
+                                             x<float>(1),
+                                             b,
+                                             a,
+                                             {c, cut_of(d, e, call_.context), first_of_rows(f, a, call_.tensor),
+                                              call_.documents}},
+                     b, wide<T>(b, {0, 1}));
         return all(PositionsGradient<T>{x<T>(0), x<float>(1), c, b, elements, cut_of(d, e, call_.context),
                                         first_of_rows(f, a, call_.tensor)},
                    std::min(c * b, elements), wide<T>(b, {0, 1}));
@@ -116,6 +125,16 @@ class Passes {
         return optimize();
       case KernelKind::adalomo:
         return adalomo();
+      case KernelKind::momentum:
+        return momentum();
+      case KernelKind::over_frobenius:
+        return pass(OverFrobenius{x<float>(0), a}, 1);
+      case KernelKind::newton_schulz: {
+        const auto [of_a, of_b] = newton_schulz_factors(call_.kernel);
+        return all(TwoScaled{x<float>(0), x<float>(1), of_a, of_b}, a, wide<float>(0, {0, 1}));
+      }
+      case KernelKind::muon:
+        return muon();
       case KernelKind::rms_norm:
         return b <= kNarrow ? rms_norm<64>() : rms_norm<256>();
       case KernelKind::rms_norm_gradient:
@@ -263,21 +282,6 @@ class Passes {
     if (total && blocks > 0) pass(AddParts{call_.scratch, blocks, divisor, total}, 1);
   }
 
-  // Columns of the slice that are not padding. dims: T r vocabulary.
-  std::int64_t real_columns() const {
-    const auto& dims = call_.kernel.dims;
-    return std::clamp<std::int64_t>(dims[2] - call_.tensor * dims[1], 0, dims[1]);
-  }
-  struct Gap {
-    std::int64_t from, length;
-  };
-  // A third of the columns is a multiple of a power of 2 if the columns are.
-  static Gap without_bias(std::int64_t columns, std::int64_t which) {
-    if (static_cast<Bias>(which) == Bias::whole) return {columns, 0};
-    INVARIANT(columns % 3 == 0, "query, key and value have the same width");
-    return {columns / 3, columns / 3};
-  }
-
   template <int kBlock>
   void layer_norm() {
     const std::int64_t height = call_.kernel.dims[0], width = call_.kernel.dims[1];
@@ -315,7 +319,9 @@ class Passes {
 
   Heads heads() const {
     const auto [batch, heads, positions, depth, sees, kv, r7, r8] = call_.kernel.dims;
-    return {batch, heads, positions, depth, sight_of(sees), kv_heads(call_.kernel)};
+    Heads shape{batch, heads, positions, depth, sight_of(sees), kv_heads(call_.kernel)};
+    if (shape.sight.documents > 0) shape.documents = call_.documents;
+    return shape;
   }
   float root() const { return float(1 / std::sqrt(double(call_.kernel.dims[3]))); }
   float scale() const { return float(double(kLog2e) / std::sqrt(double(call_.kernel.dims[3]))); }
@@ -458,6 +464,22 @@ class Passes {
     pass(AdaLomo<T>{call_.rates.learning_rate, call_.steps, gradient, x<T>(1), vector ? nullptr : moment,
                     vector ? moment : moment + rows, rows, columns},
          1);
+  }
+  void momentum() {
+    const auto& dims = call_.kernel.dims;
+    float *gradient = x<float>(0) + first(dims[1]), *moment = x<float>(1);
+    if (call_.squared_gradients)
+      sum(CountedSquares{gradient, call_.counted, call_.ranges}, dims[0], 1, call_.squared_gradients);
+    all(Momentum{gradient, moment}, dims[0], aligned(gradient, moment));
+  }
+  void muon() {
+    const auto& dims = call_.kernel.dims;
+    float* update = x<float>(0) + first(dims[1]);
+    T* parameters = x<T>(1) + first(dims[2]);
+    float* master = keeps_master(call_.kernel) ? x<float>(2) : nullptr;
+    const auto& rates = call_.rates;
+    all(MuonStep<T>{rates.learning_rate, 1 - rates.learning_rate * rates.weight_decay, update, parameters, master},
+        dims[0], aligned(update, parameters, master));
   }
   template <Step kStep>
   void adamw(float* gradient, T* parameters) {

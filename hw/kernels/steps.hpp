@@ -18,7 +18,9 @@ struct RingStep {
 template <class Each>
 void each_step(const Kernel& kernel, std::int64_t own, const Each& each) {
   const auto [b, heads, s, d, sees, kv, c, step] = kernel.dims;
-  const Sight sight = sight_of(sees);
+  Sight sight = sight_of(sees);
+  // Chunks of documents begin anywhere: no farther back than a window of as many positions.
+  if (sight.documents > 0) sight.chunked = false;
   const std::int64_t ranks = ranks_of_cut(c), block = b * s * 2 * kv_heads(kernel) * d;
   const Cut cut{ranks, own, sight.mask == Mask::causal_balanced};
   const bool all = step == kAllBlocks;

@@ -33,7 +33,10 @@ struct TrainingData {
   std::int64_t pieces = 1;        // of a sequence, processed in turn: tasks are numbered micro-batch x pieces + piece
   bool balanced = false;          // the cut balances work under a causal mask (kernels/cut.hpp)
   std::int64_t microbatches = 1;  // per data-parallel rank; rank d has the global ones d m .. (d+1) m
-  std::int64_t vocabulary = 0;    // 0: real-valued rows of `width` entries with a squared error
+  // Tokens of documents, which fill each sequence one after the other, any of these as likely; the last one is cut
+  // where the sequence ends. Empty: a sequence is one document.
+  std::vector<std::int64_t> documents = {};
+  std::int64_t vocabulary = 0;  // 0: real-valued rows of `width` entries with a squared error
   std::int64_t width = 0;
   // With per-stage layouts, for each pipeline rank: the number of replicas that share a micro-batch, and of ranks that
   // share a sequence. `micro_batch` is then that of all replicas together, and replica d of D has the d-th part of

@@ -68,6 +68,7 @@ std::int64_t beside_sgd(const Kernel& k, std::int64_t) {
 std::int64_t beside_sgd_moved(const Kernel& k, std::int64_t) {
   return keeps_master(k) && clip_of(k) != Clip::add ? 2 * k.dims[a] : 0;
 }
+std::int64_t master(const Kernel& k, std::int64_t) { return keeps_master(k) ? k.dims[a] : -1; }
 std::int64_t adalomo_moment(const Kernel& k, std::int64_t) {
   return k.dims[a] == 1 ? k.dims[b] : k.dims[a] + k.dims[b];
 }
@@ -216,6 +217,10 @@ constexpr KernelInfo kKernels[] = {
     row(gated_norm_gradient, "gated_norm_gradient",
         {read(of<a, b>), read(of<a, b>), floats(read(of<a, c>)), read(of<b>), read(of<a, b>), floats(update(of<b>)),
          made(of<a, b>), made(of<a, b>)}),
+    row(momentum, "momentum", {kGradient, floats(update(of<a>))}, {.flat = true, .optimizer = true, .replicas = e}),
+    row(over_frobenius, "over_frobenius", {floats(update(of<a>, times<3, a>))}, {.flat = true}),
+    row(newton_schulz, "newton_schulz", {floats(read(of<a>)), floats(update(of<a>))}, {.flat = true}),
+    row(muon, "muon", {kGradient, kParameters, floats(update(master))}, {.flat = true, .master = true, .replicas = e}),
 };
 
 constexpr bool complete() {
@@ -264,9 +269,40 @@ Precision operand_precision(const Kernel& kernel, std::size_t operand) {
   return info(kernel.kind).operands[operand].holds == KernelOperand::Holds::values ? kernel.precision : Precision::fp32;
 }
 
+Axis axis_of(Replicas replicas) {
+  switch (replicas) {
+    case Replicas::data:
+      return Axis::data;
+    case Replicas::expert_data:
+      return Axis::expert_data;
+    case Replicas::shard:
+      return Axis::shard;
+  }
+  return Axis::data;
+}
+std::int64_t dim_of(Axis replicas) {
+  return static_cast<std::int64_t>(replicas == Axis::expert_data ? Replicas::expert_data
+                                   : replicas == Axis::shard     ? Replicas::shard
+                                                                 : Replicas::data);
+}
 Axis replicas(const Kernel& kernel) {
   const std::size_t dim = traits(kernel.kind).replicas;
-  return dim > 0 && static_cast<Replicas>(kernel.dims[dim]) == Replicas::expert_data ? Axis::expert_data : Axis::data;
+  return dim > 0 ? axis_of(static_cast<Replicas>(kernel.dims[dim])) : Axis::data;
+}
+
+bool uses_data(const Kernel& kernel) {
+  if (uses_data(kernel.kind)) return true;
+  if (traits(kernel.kind).attention != AttentionPass::none) return sight_of(kernel.dims[4]).documents > 0;
+  const bool positions = kernel.kind == KernelKind::add_positions || kernel.kind == KernelKind::positions_gradient;
+  return positions && kernel.dims[6] != 0;
+}
+
+TwoFactors newton_schulz_factors(const Kernel& kernel) {
+  const auto& [a, b, c] = kQuintic;
+  if (static_cast<NewtonSchulz>(kernel.dims[1]) == NewtonSchulz::inner) return {b, c};
+  if (kernel.dims[2] == 0) return {1, a};
+  const double scale = kMuonScale * std::sqrt(double(kernel.dims[2]));
+  return {float(scale), float(scale * double(a))};
 }
 
 bool keeps_master(const Kernel& optimizer) {
@@ -319,7 +355,7 @@ Flops Kernel::flops() const {
                blocks = dims[7] == kAllBlocks ? double(dims[6]) : 1;
   FusedAttention seen = fused_attention(*this);
   seen.causal = false;
-  const double share = seen.seen > 0 ? seen.scores() / seen.all_scores() : 1;
+  const double share = seen.scores() / seen.all_scores();
   return Flops(products * double(dims[0]) * double(dims[1]) * double(dims[2]) * double(dims[2]) * double(dims[3]) *
                blocks * share);
 }
@@ -373,6 +409,7 @@ FusedAttention fused_attention(const Kernel& k) {
   const std::int64_t keys = step == kAllBlocks ? c * s : s;
   const bool backward = traits(k.kind).attention == AttentionPass::backward;
   FusedAttention shape{b, heads, s, keys, d, half, backward, 0, k.precision};
+  shape.share = sight.share();
   if (sight.keys == 0) return shape;
   shape.seen = sight.keys, shape.chunked = sight.chunked && half;
   if (!half && step > 0) shape.seen = seen_of_earlier(sight, s, step);

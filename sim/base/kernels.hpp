@@ -110,25 +110,27 @@ struct MemoryBound {
 // names its operands as buffer uses, in the order given here: (read; written). "In place" and accumulated operands are
 // written. All tensors are row major. T = rows (tokens of the micro-batch), n = outputs, k = inputs of a linear layer.
 // What differs between the ranks of a class (its tensor, data and context index) comes from the rank, not from the
-// kernel; where dims end in t the T rows are those of one of t tensor ranks (0: of all). A row of qkv holds
+// kernel; where dims end in t the T rows are those of one of t tensor ranks (0: of all); `first`: of the micro-batch's
+// rows, for a chunk of them; `documents`: positions begin anew with each document of a sequence. A row of qkv holds
 // [Q: heads d | K: kv d | V: kv d] columns; query head i reads the keys and values of head i / (heads / kv) (Ainslie et
 // al., arXiv 2305.13245). dims: kv = 0 means as many as heads.
 enum class KernelKind : std::uint8_t {
   // --- forward
   load_rows,            // (; x[T,n])  synthetic input rows of the micro-batch                dims T n
   embed,                // (table[r,n]; y[T,n])  rows of this tensor rank's slice, else 0     dims T n r
-  add_positions,        // (positions[cs,n]; y[T,n] in place)                           dims T n s c balanced t
+  add_positions,        // (positions[cs,n]; y[T,n] in place)                       dims T n s c balanced t documents
   layer_norm,           // (x, gain[n], bias[n]; y, stats[T,2]: mean and 1/deviation)         dims T n
   linear,               // (x[T,k], weight[n,k]; y[T,n])  y = x weight^T                      dims T n k
   add_bias,             // (bias; y[T,n] in place)                                            dims T n Bias
   gelu,                 // (u; g)  tanh form                                                  dims elements
   attention,            // (qkv[T,(heads+2kv)d]; out[T,hd], lse[b,heads,s])             dims b heads s d Sight kv
   add_residual,         // (x, bias[n]; r[T,n] in place)  r += x + bias                       dims T n
-  cross_entropy_local,  // (logits[T,r]; parts)  max, sum and target logit of the own slice   dims T r vocabulary ranks
+  cross_entropy_local,  // (logits[T,r]; parts)  max, sum, target logit of the own slice  dims T r vocabulary ranks
+                        // first
   cross_entropy,  // (parts[ranks,T,3]; lse[T], loss)                                   dims T r vocabulary ranks total
   squared_error,  // (y[T,n]; loss)                                                     dims T n total
   // --- input gradient
-  cross_entropy_gradient,  // (lse[T]; logits[T,r] in place)                                  dims T r vocabulary total
+  cross_entropy_gradient,  // (lse[T]; logits[T,r] in place)                            dims T r vocabulary total first
   squared_error_gradient,  // (y[T,n]; dy[T,n])                                               dims T n total
   linear_input_gradient,   // (dy[T,n], weight[n,k]; dx[T,k])  dx = dy weight                 dims T n k
   bias_gradient,           // (dy[T,n]; dbias += column sums)                                 dims T n Bias
@@ -139,7 +141,7 @@ enum class KernelKind : std::uint8_t {
   // --- weight gradient
   linear_weight_gradient,  // (dy[T,n], x[T,k]; dweight[n,k] += dy^T x)                       dims T n k
   embed_gradient,          // (dy[T,n]; dtable[r,n] +=)                                       dims T n r
-  positions_gradient,      // (dy[T,n]; dpositions[cs,n] +=)                            dims T n s c balanced t
+  positions_gradient,      // (dy[T,n]; dpositions[cs,n] +=)                        dims T n s c balanced t documents
   // --- gradients and optimizers, over flat buffers
   clear,          // (; x = 0)                                                                dims elements
   copy,           // (a; b = a)                                                               dims elements
@@ -197,46 +199,64 @@ enum class KernelKind : std::uint8_t {
   attention_sinks_gradient,  // (out, lse, dout, sinks; dsinks +=)                               dims b heads s d c
   gate,                      // (x, u; y)                                                        dims elements
   gate_gradient,             // (x, u, dy; dx, du)                                               dims elements
-  // --- Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6). A row of m columns holds [x: heads d | B: groups n | C:
-  // groups
-  // n]; head i has group i / (heads / groups). c > 0: heads and groups are those of one of c context ranks, with whole
-  // sequences. `before` and `after` belong to other pieces of the sequence, if Piece says that there are any.
-  // convolve: y = silu(k taps of every column, the bias behind them); g = groups n. scan: the state at the begin of
-  // every
-  // chunk of n tokens is kept, that behind the last chunk too, and two numbers for each head and token. gated_norm: RMS
-  // norm of x silu(z) within each of g runs of columns
+  // --- Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6). A row of m columns holds [x: heads d | B: groups n |
+  // C: groups n]; head i has group i / (heads / groups). c > 0: heads and groups are those of one of c context ranks,
+  // with whole sequences. `before` and `after` belong to other pieces of the sequence, if Piece says that there are
+  // any. convolve: y = silu(k taps of every column, the bias behind them); g = groups n. scan: the state at the begin
+  // of every chunk of n tokens is kept, that behind the last chunk too, and two numbers for each head and token.
+  // gated_norm: RMS norm of x silu(z) within each of g runs of columns
   convolve,           // (x[T,m], taps[c m,k+1], before[b,k-1,m]; y[T,m])                        dims T m s k g c Piece
   convolve_gradient,  // (x, taps, before, dy, after[b,k-1,m]; dtaps +=, dx, dbefore)            dims T m s k g c Piece
   last_rows,          // (x[T,m]; y[b,k-1,m])  of every sequence                                 dims T m s k
   scan,  // (x[T,m], steps[T,heads], scalars[3,c heads]; y[T,heads d], kept)   dims b s heads groups n d c Piece
-  scan_gradient,       // (x, scalars, kept, dy; dscalars +=, dx, dsteps, scratch)           dims b s heads groups n d c
-                       // Piece
-  copy_state,          // (from; to)  of `kept` or `scratch`, or one by itself                         dims e from to
-  gated_norm,          // (x[T,m], z[T,m], gain[m]; y[T,m], stats[T,g])                                dims T m g
-  gated_norm_gradient  // (x, z, stats, gain, dy; dgain +=, dx, dz)                              dims T m g
+  scan_gradient,  // (x, scalars, kept, dy; dscalars +=, dx, dsteps, scratch)           dims b s heads groups n d c
+                  // Piece
+  copy_state,     // (from; to)  of `kept` or `scratch`, or one by itself                         dims e from to
+  gated_norm,     // (x[T,m], z[T,m], gain[m]; y[T,m], stats[T,g])                                dims T m g
+  gated_norm_gradient,  // (x, z, stats, gain, dy; dgain +=, dx, dz)                              dims T m g
+  // --- a step on whole matrices (models/optimizers/muon.cpp), all in fp32 but the parameters. momentum: m' = mu m + g,
+  // in place of g then g + mu m'. newton_schulz: b = f a + g b with the factors of NewtonSchulz, and those of a last
+  // step times 0.2 sqrt(side). muon: a step by the update, which is clear afterwards; [e]: the master copy below fp32
+  momentum,        // (; gradient, m[e])                                              dims e Flat - - Replicas
+  over_frobenius,  // (; x in place)  x / (||x|| + 1e-7)                              dims elements
+  newton_schulz,   // (a; b in place)                                                 dims elements NewtonSchulz side
+  muon             // (; update, parameters, master[e])                               dims e Flat Flat - Replicas
 };
-inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::gated_norm_gradient) + 1;
+inline constexpr std::size_t kKernelKinds = static_cast<std::size_t>(KernelKind::muon) + 1;
 inline constexpr std::int64_t kAllBlocks = -1;
 
 // Queries see all keys, or those up to their own positions, in the order of the ranks or balanced among them. c = 0 of
 // the others means 1.
 enum class Mask : std::int64_t { none, causal, causal_balanced };
 // dims[4] of attention: what a query sees. Of what the mask leaves, the last `keys` positions, its own included, or
-// (chunked) those of its own chunk of as many; 0: all. As a dim 3 (2 keys + chunked) + mask, so that without `keys` it
-// is the mask.
+// (chunked) those of its own chunk of as many; 0: all. `documents`: of that what is of its own document, which is data
+// of the micro-batch; the number is what that leaves of the scores on average, in 2^-20 (0: a sequence is one
+// document). As a dim 3 (2 keys + chunked) + mask, so that without `keys` it is the mask, and documents from bit 40 on.
 struct Sight {
+  static constexpr std::int64_t kShares = std::int64_t{1} << 20, kDocuments = std::int64_t{1} << 40;
   Mask mask = Mask::none;
   std::int64_t keys = 0;
   bool chunked = false;
-  constexpr std::int64_t dim() const { return 3 * (2 * keys + (chunked ? 1 : 0)) + static_cast<std::int64_t>(mask); }
-  // The first position that a query at this position sees.
-  constexpr std::int64_t first(std::int64_t position) const {
-    if (keys == 0) return 0;
-    if (chunked) return position - position % keys;
-    return position < keys ? 0 : position - keys + 1;
+  std::int64_t documents = 0;
+  constexpr std::int64_t dim() const {
+    return documents * kDocuments + 3 * (2 * keys + (chunked ? 1 : 0)) + static_cast<std::int64_t>(mask);
   }
+  // The first position that a query at this position sees; chunks are counted from the beginning of its document.
+  constexpr std::int64_t first(std::int64_t position, std::int64_t document = 0) const {
+    if (keys == 0) return document;
+    const std::int64_t within = position - document;
+    if (chunked) return position - within % keys;
+    return within < keys ? document : position - keys + 1;
+  }
+  // Whether a query sees less than what the mask leaves it.
+  constexpr bool limited() const { return keys > 0 || documents > 0; }
+  // What documents leave of the scores.
+  constexpr double share() const { return documents > 0 ? double(documents) / double(kShares) : 1; }
 };
-constexpr Sight sight_of(std::int64_t dim) { return {static_cast<Mask>(dim % 3), dim / 6, dim / 3 % 2 != 0}; }
+constexpr Sight sight_of(std::int64_t dim) {
+  const std::int64_t documents = dim / Sight::kDocuments, rest = dim % Sight::kDocuments;
+  return {static_cast<Mask>(rest % 3), rest / 6, rest / 3 % 2 != 0, documents};
+}
 // dims[6] of convolve, dims[7] of scan, and of their gradients: which other pieces of its sequences there are.
 struct Piece {
   bool follows = false, goes_on = false;
@@ -264,8 +284,10 @@ enum class Bias : std::int64_t { whole, query_value };
 // shards of which the rank updates its own (part).
 enum class Flat : std::int64_t { own, part };
 // The axis along which a rank finds the index of its shard: dims[1] of add_own_shard, dims[4] of the optimizers.
-// Experts have replicas of their own.
-enum class Replicas : std::int64_t { data, expert_data };
+// Experts have replicas of their own; shard: where only some of the replicas share states.
+enum class Replicas : std::int64_t { data, expert_data, shard };
+Axis axis_of(Replicas replicas);
+std::int64_t dim_of(Axis replicas);  // as a dim of those kernels
 // dims[5] of route: the experts of the largest logits; each in turn, so that all get as many rows; the first k for
 // every row. dims[4]: whether the weights of the chosen experts are divided by their sum.
 enum class Routing : std::int64_t { by_logits, balanced, skewed };
@@ -277,6 +299,19 @@ enum class Master : std::int64_t { kept, none };
 // norm 1 (LOMO's examples: clip_grad_norm 1).
 enum class Clip : std::int64_t { none, add, scale };
 inline constexpr double kLargestNorm = 1, kNormOffset = 1e-6;
+
+// dims[1] of newton_schulz: one iteration X' = a X + (b A + c A^2) X, A = X X^T, is products and twice this: of A and
+// its square (inner), of the product and X (outer; dims[2] > 0: the last one, and the longer side of the matrix, which
+// makes steps as large as AdamW's: Liu et al., arXiv 2502.16982, section 2.2). Coefficients: Jordan et al. 2024 (Muon).
+enum class NewtonSchulz : std::int64_t { inner, outer };
+inline constexpr float kQuintic[] = {3.4445f, -4.7750f, 2.0315f};
+inline constexpr double kMuonScale = .2;
+inline constexpr float kMuonMomentum = .95f;
+struct Kernel;
+struct TwoFactors {
+  float of_a, of_b;
+};
+TwoFactors newton_schulz_factors(const Kernel& kernel);
 
 inline constexpr std::size_t kMostOperands = 8;
 using KernelDims = std::array<std::int64_t, 8>;  // as the table says; the rest are 0
@@ -344,6 +379,7 @@ inline bool is_linear(KernelKind kind) {
   return traits(kind).linear != LinearProduct::none && !traits(kind).of_experts;
 }
 inline bool uses_data(KernelKind kind) { return traits(kind).data != BatchData::none; }
+bool uses_data(const Kernel& kernel);        // also where the documents of its sequences begin
 bool adds_loss(KernelKind kind);             // its last operand is the loss
 std::size_t operands_read(KernelKind kind);  // the number of those before the semicolon, which are only read
 // The operand that a kernel reads its slots from, if any.

@@ -34,7 +34,7 @@ Counts counts(const Kernel& kernel, Bytes knee) {
       const double heads = d(0) * d(1);
       const auto shape = fused_attention(kernel);
       const double queries = double(shape.queries), keys = double(shape.keys);
-      const double share = shape.seen > 0 ? shape.scores() / shape.all_scores() : 1;
+      const double share = shape.scores() / shape.all_scores();
       const double pairs = heads * share * (shape.causal ? queries * (keys + 1) / 2 : queries * keys);
       return {1, pairs * d(3), pairs, heads * d(2), heads * d(2) * d(3)};
     }

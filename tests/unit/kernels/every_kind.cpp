@@ -26,6 +26,7 @@ TEST_CASE("every kind does what hw/cpu does, on any shape and alignment") {
   for (Trial& t : expert_trials()) trials.push_back(std::move(t));
   for (Trial& t : context_trials()) trials.push_back(std::move(t));
   for (Trial& t : state_space_trials()) trials.push_back(std::move(t));
+  for (Trial& t : document_trials()) trials.push_back(std::move(t));
   for (Trial& t : trials) {
     met.insert(t.kernel.kind);
     for (const std::size_t shift : {0, 1}) {
@@ -34,7 +35,7 @@ TEST_CASE("every kind does what hw/cpu does, on any shape and alignment") {
       compare(narrow, shift);
     }
   }
-  // attention.cpp has the two kinds of attention, optimizer.cpp the five optimizers.
+  // optimizer.cpp has the five optimizers, and momentum and step of Muon.
   CHECK(met.size() == kKernelKinds - 7);
 }
 

@@ -71,6 +71,42 @@ TEST_CASE("AdaLOMO does what hw/cpu does, of matrices and vectors, in fp32 and r
   }
 }
 
+TEST_CASE("momentum and step of Muon do what hw/cpu does, with a master copy in bf16") {
+  unsigned seed = 800;
+  for (const KernelKind kind : {KernelKind::momentum, KernelKind::muon})
+    for (const std::int64_t e : {1, 7, 1024, 5003}) {
+      CAPTURE(name(kind));
+      CAPTURE(e);
+      const bool step = kind == KernelKind::muon;
+      Trial t =
+          optimizer_trial(kind, e, e == 7 ? Flat::part : Flat::own, step && e > 7 ? Flat::part : Flat::own, 2, ++seed);
+      t.counts = !step;
+      const Operands expected = t.by_cpu();
+      const double squares = t.squares;
+      const Operands found = t.by_host(1, {.shuffle = seed, .poison = true});
+      for (std::size_t o = 0; o < found.size(); ++o) CHECK(same_bits(found[o], expected[o]));
+      CHECK(t.squares == doctest::Approx(squares).epsilon(1e-12));
+      CHECK(same_bits(t.by_host(0, {.multiprocessors = 9}), found));
+      if (!step) continue;
+      Trial narrow = with_master(t);
+      check_master(narrow, narrow.by_host(0, {.shuffle = seed, .poison = true}), found);
+    }
+}
+
+TEST_CASE("a step of Muon by hand") {
+  // m' = 0.95 4 + 2 = 5.8, and what is orthogonalised 2 + 0.95 5.8 = 7.51.
+  Trial m = trial(KernelKind::momentum, {1, 0, 0});
+  m.operands = {{2}, {4}};
+  CHECK(m.by_host()[0][0] == doctest::Approx(7.51));
+  CHECK(m.by_host()[1][0] == doctest::Approx(5.8));
+  // theta' = 3 (1 - 0.5 0.1) - 0.5 4 = 0.85.
+  Trial step = trial(KernelKind::muon, {1, 0, 0});
+  step.learning.learning_rate = .5f, step.learning.weight_decay = .1f;
+  step.operands = {{4}, {3}};
+  CHECK(step.by_host()[0][0] == 0);
+  CHECK(step.by_host()[1][0] == doctest::Approx(.85));
+}
+
 TEST_CASE("SGD without a master copy rounds its parameters at every step") {
   // 1 - 2^-10 is not a bf16 number: below 1 they are 2^-8 apart. However many steps, the parameter stays at 1.
   Trial t = trial(KernelKind::sgd, {1, 0, 0, std::int64_t(Master::none)});

@@ -78,7 +78,7 @@ struct Trial {
   Kernel kernel;
   std::int64_t tensor = 0, data = 0, context = 0;
   Operands operands;
-  std::vector<std::int32_t> tokens, targets;
+  std::vector<std::int32_t> tokens, targets, documents;
   Values rows, row_targets;
   backend::TrainingData learning;
   std::int64_t steps = 0;
@@ -109,7 +109,7 @@ struct Trial {
                  {.tensor = tensor,
                   .data = data,
                   .context = context,
-                  .batch = {tokens, targets, rows, row_targets},
+                  .batch = {tokens, targets, rows, row_targets, documents},
                   .learning = &learning,
                   .step = steps,
                   .counted = counted,
@@ -132,7 +132,7 @@ struct Trial {
     for (std::size_t o = 0; o < store.size(); ++o) call.operands[o] = store[o].data();
     call.tensor = tensor, call.data = data, call.context = context;
     call.tokens = tokens.data(), call.targets = targets.data();
-    call.rows = rows.data(), call.row_targets = row_targets.data();
+    call.rows = rows.data(), call.row_targets = row_targets.data(), call.documents = documents.data();
     call.rates = {learning.learning_rate, learning.beta1, learning.beta2, learning.epsilon, learning.weight_decay};
     call.steps = &steps;
     squares = 0;
@@ -143,7 +143,7 @@ struct Trial {
       Pieces pieces;
       for (Stored& operand : store) pieces.push_back(operand.whole());
       const auto add = [&](auto& values) { pieces.push_back(std::as_writable_bytes(std::span(values))); };
-      add(tokens), add(targets), add(rows), add(row_targets), add(counted), add(scratch);
+      add(tokens), add(targets), add(rows), add(row_targets), add(documents), add(counted), add(scratch);
       pieces.push_back(std::as_writable_bytes(std::span(&steps, 1)));
       pieces.push_back(std::as_writable_bytes(std::span(&squares, 1)));
       run(call, pieces);

@@ -76,6 +76,57 @@ inline Trial on_context(Trial t, std::int64_t index) {
   return t;
 }
 
+// Documents of 1, 2, 3, ... positions, which the first sequence begins with; each later one begins with the next
+// length.
+inline Trial with_documents(Trial t, std::int64_t sequences, std::int64_t positions) {
+  for (std::int64_t i = 0; i < sequences; ++i)
+    for (std::int64_t begin = 0, length = i + 1; begin < positions; begin += length++)
+      for (std::int64_t j = begin; j < std::min(begin + length, positions); ++j)
+        t.documents.push_back(std::int32_t(begin));
+  return t;
+}
+
+inline std::vector<Trial> document_trials() {
+  using K = KernelKind;
+  std::vector<Trial> all;
+  unsigned seed = 900;
+  const auto on = [&](Trial t, std::int64_t rank, std::int64_t sequences, std::int64_t positions) {
+    all.push_back(with_documents(on_context(std::move(t), rank), sequences, positions));
+    return all.back();
+  };
+  for (const std::int64_t n : {1, 24})
+    for (const K kind : {K::add_positions, K::positions_gradient}) {
+      on(trial(kind, {2 * 9, n, 9, 0, 0, 0, 1}, 0, 0, ++seed), 0, 2, 9);
+      for (const std::int64_t rank : {0, 2}) on(trial(kind, {2 * 6, n, 6, 3, 1, 0, 1}, 0, 0, ++seed), rank, 2, 18);
+      on(trial(kind, {6, n, 6, 0, 0, 2, 1}, 1, 0, ++seed), 0, 2, 6);  // rows of the second of two tensor ranks
+    }
+  // Documents within a tile, of several, and of more than one rank.
+  for (const Sight sight : {Sight{Mask::causal, 0, false, 1}, Sight{Mask::causal, 4, false, 1},
+                            Sight{Mask::causal, 5, true, 1}, Sight{Mask::causal_balanced, 0, false, 1}})
+    for (const std::int64_t s : {6, 70, 130}) {
+      const KernelDims dims{2, 4, s, 8, sight.dim(), 2};
+      if (sight.mask == Mask::causal) {
+        const Trial forward = on(trial(K::attention, dims, 0, 0, ++seed), 0, 2, s);
+        Trial before = forward;
+        const Operands after = before.by_cpu();
+        Trial back = trial(K::attention_gradient, dims, 0, 0, ++seed);
+        for (std::size_t o = 0; o < 3; ++o) back.operands[o] = after[o];
+        on(std::move(back), 0, 2, s);
+      }
+      for (const std::int64_t rank : {0, 1, 2}) {
+        KernelDims parts = dims;
+        parts[6] = 3, parts[7] = kAllBlocks;
+        Trial forward = on(trial(K::attention_part, parts, 0, 0, ++seed), rank, 2, 3 * s);
+        const Operands after = forward.by_cpu();
+        Trial back = trial(K::attention_part_gradient, parts, 0, 0, ++seed);
+        back.operands[0] = forward.operands[0], back.operands[1] = forward.operands[1];
+        back.operands[2] = after[2], back.operands[3] = after[3];
+        on(std::move(back), rank, 2, 3 * s);
+      }
+    }
+  return all;
+}
+
 inline std::vector<Trial> context_trials() {
   using K = KernelKind;
   std::vector<Trial> all;
@@ -171,8 +222,11 @@ inline std::vector<Trial> plain_trials() {
   for (const auto& [rows, n] : shapes) {
     const std::int64_t s = rows % 3 == 0 ? rows / 3 : rows;
     for (const K kind : {K::load_rows, K::layer_norm, K::gelu, K::add_residual, K::gelu_gradient, K::add, K::clear,
-                         K::copy, K::add_own_shard, K::gate, K::gate_gradient})
+                         K::copy, K::add_own_shard, K::gate, K::gate_gradient, K::over_frobenius})
       add(trial(kind, {rows * (traits(kind).flat ? n : 1), n}, 0, kind == K::add_own_shard ? 2 : 0, ++seed));
+    for (const NewtonSchulz which : {NewtonSchulz::inner, NewtonSchulz::outer})
+      for (const std::int64_t side : {std::int64_t{0}, n})
+        add(trial(K::newton_schulz, {rows * n, std::int64_t(which), side}, 0, 0, ++seed));
     for (const K kind : {K::add_positions, K::positions_gradient}) add(trial(kind, {rows, n, s}, 0, 0, ++seed));
     for (const std::int64_t tensor : {0, 1, 2}) add(trial(K::own_rows, {rows, n, 3}, tensor, 0, ++seed));
     for (const K kind : {K::embed, K::embed_gradient})
@@ -209,6 +263,10 @@ inline std::vector<Trial> plain_trials() {
     for (const std::int64_t tensor : {0, 1, 2}) {
       const Trial local = trial(K::cross_entropy_local, {rows, n, vocabulary, 3}, tensor, 0, ++seed, int(vocabulary));
       add(local);
+      // A chunk: its targets begin behind those of earlier rows.
+      Trial chunk = local;
+      chunk.kernel.dims[4] = 2, chunk.targets.insert(chunk.targets.begin(), {0, std::int32_t(vocabulary - 1)});
+      add(chunk);
       Trial gradient =
           trial(K::cross_entropy_gradient, {rows, n, vocabulary, 2 * rows}, tensor, 0, ++seed, int(vocabulary));
       for (float& lse : gradient.operands[0]) lse = float(std::log(double(vocabulary))) + .1f * lse;
