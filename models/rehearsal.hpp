@@ -21,6 +21,8 @@ struct NetworkShape {
   Recompute recompute = Recompute::none;  // of layers; the ends are not worth it
   // Rows of one rank and micro-batch that an expert accepts, over the mean; others are dropped. None: accepts all.
   std::optional<double> capacity = {};
+  bool (*steps_whole)(const Tensor& tensor) = nullptr;  // Optimizer: such tensors have segments of their own
+  std::int64_t documents = 0;    // tokens see those of their own document alone (Sight::documents); 0: there is one
   std::int64_t loss_chunks = 0;  // that the tokens are cut into for head and loss; 0: all at once
 };
 

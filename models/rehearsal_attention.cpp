@@ -10,7 +10,10 @@ namespace rehearsal::models {
 Sight KernelRewrite::sight(Mask mask) const {
   const auto& m = mixer();
   const std::int64_t keys = std::max(m.window, m.chunk);
-  return keys >= shape_.shard.sequence ? Sight{mask} : Sight{mask, keys, m.chunk > 0};
+  Sight sight{mask};
+  if (keys < shape_.shard.sequence) sight.keys = keys, sight.chunked = m.chunk > 0;
+  sight.documents = shape_.documents;
+  return sight;
 }
 // Dimensions for whole sequences, or for some heads of them.
 std::vector<std::int64_t> KernelRewrite::attention_dims(std::int64_t fewer_heads, std::int64_t positions) const {
@@ -26,7 +29,7 @@ std::vector<std::int64_t> KernelRewrite::part_dims(std::int64_t step) const {
 }
 std::vector<std::int64_t> KernelRewrite::positions_dims(const Operator& op) const {
   const std::int64_t own = rows(op.in[0]), parts = own < rows_ ? rows_ / own : 0;
-  return {own, columns(op.in[0]), own_positions(), cut_dim(), balanced(), parts};
+  return {own, columns(op.in[0]), own_positions(), cut_dim(), balanced(), parts, shape_.documents > 0};
 }
 std::vector<std::int64_t> KernelRewrite::rotary_dims(const Operator& op) const {
   return {rows_,     own_positions(), heads() + kv_heads(), mixer().head_dim, query_columns() + kv_columns(),
@@ -143,7 +146,9 @@ void KernelRewrite::attention_of_parts_gradient(const Operator& op) {
 // Whether any query of the own piece sees a key of the one that is `step` before it.
 bool KernelRewrite::sees_piece(std::int64_t step) const {
   const std::int64_t s = own_positions(), first = shape_.shard.piece * s, end = first - (step - 1) * s;
-  return sight(Mask::causal).first(first) < end;
+  Sight seen = sight(Mask::causal);
+  if (seen.documents > 0) seen.chunked = false;  // chunks of documents begin anywhere (hw/kernels/steps.hpp)
+  return seen.first(first) < end;
 }
 // Seq1F1B (arXiv 2406.03488). A value of the part for what pieces share.
 KernelRewrite::Index KernelRewrite::carried(const Carried& shared, std::int64_t elements) {

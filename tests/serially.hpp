@@ -2,6 +2,7 @@
 // faults.
 #pragma once
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <string>
@@ -20,10 +21,10 @@ inline const backend::TrainingResult& trained_serially(const scenario::Scenario&
   const auto serially = explore::serial_options(options, scenario);
   const auto question = answer::prepare(explore::serial_reference(scenario));
   const auto l = explore::learning(question.scenario);
-  const auto [it, fresh] = known.try_emplace(
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", question.graph.digest(), serially.iterations,
-                  l.seed, l.micro_batch, l.sequence, l.context, l.pieces, l.balanced, l.microbatches, l.vocabulary,
-                  l.width, l.learning_rate, l.beta1, l.beta2, l.epsilon, l.weight_decay, serially.warmup));
+  const auto [it, fresh] = known.try_emplace(fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", question.graph.digest(), serially.iterations, l.seed,
+      l.micro_batch, l.sequence, l.context, l.pieces, l.balanced, l.microbatches, l.vocabulary, l.width,
+      l.learning_rate, l.beta1, l.beta2, l.epsilon, l.weight_decay, serially.warmup, fmt::join(l.documents, ",")));
   if (!fresh) return it->second;
   try {
     it->second = explore::perform(question, *loopback::make_loopback(), serially).trained;

@@ -81,6 +81,18 @@ Performable load_performable(const std::string& path, const std::vector<std::str
                     sync.rollback_probability > 0 ? "every step is taken back, whatever its gradient, and taken again"
                                                   : "the state that travels is empty: no norm decides"));
   }
+  if (backend == "cuda" && scenario.concrete && scenario.concrete->training.optimizer->steps_whole)
+    throw UserError(fmt::format(
+        "optimizer {} was never tried on GPUs; use --backend loopback or mpi, or --set training.optimizer=adamw",
+        scenario.concrete->training.optimizer->name));
+  if (const auto& p = scenario.parallelism; backend == "cuda" && p.shard > 0 && p.shard < p.data)
+    throw UserError(
+        "states that some of the replicas share (parallelism.shard) were never tried on GPUs; use --backend loopback "
+        "or mpi, or leave 'shard' out");
+  if (backend == "cuda" && scenario.batch.packed && scenario.batch.document_mask)
+    throw UserError(
+        "masks of documents (batch.document_mask) were never tried on GPUs; use --backend loopback or mpi, or leave "
+        "document_mask out");
   if (backend == "cuda" && scenario.concrete && scenario.concrete->framework.loss == models::LossKernels::chunked)
     throw UserError(
         "a loss in chunks (framework.loss: chunked) was never tried on GPUs; use --backend loopback or mpi, or leave "
@@ -110,6 +122,7 @@ backend::TrainingData learning(const scenario::Scenario& scenario) {
         learning.context = std::max(learning.context, layout.context);
   if (!learning.stages.empty()) learning.micro_batch *= scenario.parallelism.data;
   learning.balanced = learning.context > 1 && training.balances_context();
+  if (scenario.batch.packed && scenario.batch.document_mask) learning.documents = scenario.batch.lengths;
   learning.vocabulary = model.family == models::Family::mlp ? 0 : model.vocabulary;
   learning.width = model.hidden;
   learning.learning_rate = static_cast<float>(training.learning_rate);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -161,6 +162,9 @@ models::Network network_of(const Job& job, const models::Shard& shard, const mod
   if (!job.framework.native_kernels)
     return models::framework_network(job.model, job.training, job.framework, shard, routed);
   const auto& framework = job.framework;
+  // Scores that a mask of documents leaves, on average: what attention is priced by.
+  const bool documents = job.batch.packed && job.batch.document_mask;
+  const auto share = std::max<std::int64_t>(1, std::llround(shard.attended * double(Sight::kShares)));
   const bool chunks = framework.loss == models::LossKernels::chunked && job.model.family != models::Family::mlp;
   // Padding makes the vocabulary divisible; a single GPU does not need it.
   return models::performed_network(job.model, {.shard = shard,
@@ -172,6 +176,8 @@ models::Network network_of(const Job& job, const models::Shard& shard, const mod
                                                .precision = job.training.precision,
                                                .recompute = job.training.recompute,
                                                .capacity = job.experts.capacity,
+                                               .steps_whole = job.training.optimizer->steps_whole,
+                                               .documents = documents ? share : 0,
                                                .loss_chunks = !chunks                     ? 0
                                                               : framework.loss_chunks > 0 ? framework.loss_chunks
                                                                                           : models::kLossChunks});

@@ -113,6 +113,8 @@ void check_whole_matrices(const Job& job) {
          "parameter servers have parts of them; set data_parallel to all-reduce");
   refuse(job.framework.native_kernels && !optimizer.kernels,
          "this program has no kernels for that; choose a 'framework'");
+  refuse(job.framework.native_kernels && matrices && job.parallelism.tensor > 1,
+         "each tensor rank has a slice of them; set parallelism.tensor to 1, or training.optimizer to adamw");
 }
 
 // Requirements of an optimizer that steps inside the backward.
@@ -208,7 +210,16 @@ void check_documents(const Job& job) {
   const auto refuse = [](bool wrong, const char* what) {
     if (wrong) throw UserError(fmt::format("batch.lengths: {}; leave it out", what));
   };
-  refuse(job.framework.native_kernels, "this program's own kernels see sequences of one document");
+  if (job.framework.native_kernels) {
+    if (!batch.packed)
+      throw UserError(
+          "batch.packing: this program's own kernels know no padding; set it to pack, or leave lengths out");
+    refuse(job.model.family == models::Family::mlp, "the rows of an mlp are no tokens of documents");
+    if (batch.document_mask && !job.training.causal)
+      throw UserError(
+          "batch.document_mask: this program's own kernels part documents under a causal mask alone; set "
+          "training.causal to true, or leave document_mask out");
+  }
   refuse(batch.document_mask && job.training.attention == models::AttentionKind::unfused,
          "without fused attention all scores of a sequence are computed, whatever a mask hides");
 }
@@ -236,7 +247,13 @@ void refuse_copies(const Job& job) {
     const auto refuse = [key = key](bool wrong, const char* what) {
       if (wrong) throw UserError(fmt::format("{}: {}; leave it out", key, what));
     };
-    refuse(job.framework.native_kernels, "this program's own kernels share states among all replicas");
+    const bool own = job.framework.native_kernels, copies = std::string_view(key) == "parallelism.shard";
+    refuse(own && !copies, "this program's own kernels gather parameters whole, from all that share them");
+    refuse(own && job.model.is_moe(),
+           "experts have other replicas, among which this program's own kernels share states");
+    if (own && copies && p.shard * p.context == 1)
+      throw UserError("parallelism.shard: a rank shares its states with no other; set parallelism.zero to 0");
+    refuse(own && job.training.offload.any(), "this program's own kernels know no copies of what leaves the device");
     refuse(job.copies > 1, "it is not known with schedules that train two copies of the model");
     refuse(!p.layouts.empty(), "stages with layouts of their own share states among all replicas");
   }
