@@ -26,6 +26,8 @@ std::size_t index_in_group(const graph::TaskGraph& graph, RankId id, const graph
     INVARIANT(group.axes != axes || index == at, "a group lists its members by their places");
   };
   for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor}) listed(axis, place[axis]);
+  for (const Axes shares : {Axes(Axis::shard), Axis::context | Axis::shard}) listed(shares, place.share);
+  listed(Axis::copy, place[Axis::copy]);
   for (const Axes also : {Axes(), Axes(Axis::pipeline)}) {  // of one direction, or of both
     listed(Axis::expert_data | also, place.expert_replica);
     for (const Axes replicas : {Axes(Axis::data), Axis::context | Axis::data}) listed(replicas | also, place.replica);

@@ -20,11 +20,12 @@ std::size_t bytes_of(std::int64_t elements, Precision precision) {
 
 // The elements updated by this rank that count for the norm of all gradients, so that every parameter of the job counts
 // once: of a tied embedding the original; of what all tensor ranks hold, that of the first; of what all replicas
-// update, that of the first. The shards of ZeRO are disjoint and all count.
+// update, that of the first. The shards of ZeRO are disjoint and all count, but their copies do not.
 std::vector<kernels::Range> counted_of(const graph::Segment& segment, const graph::Rank& rank) {
+  if (segment.copied && rank.place[Axis::copy] > 0) return {};
   if (segment.copy || (segment.shards == 1 && rank.place.among(segment.replicas()) > 0)) return {};
   const std::int64_t own = segment.elements / segment.shards,
-                     begin = segment.shards == 1 ? 0 : rank.place.among(segment.replicas()) * own;
+                     begin = segment.shards == 1 ? 0 : rank.place.among(segment.shared_along()) * own;
   std::vector<kernels::Range> ranges;
   for (const graph::Tensor& tensor : segment.tensors) {
     const bool on_all = tensor.split == graph::Split::none && !is_of_experts(tensor.kind);
@@ -68,8 +69,8 @@ void TrainingState::show_parameters(const Read& read, dispatch::Learned& learned
     std::vector<float> values = decode(segment.precision, read(held(s)));
     std::vector<float> kept, gathered;
     if (const auto where = master(s)) kept = decode(Precision::fp32, read(*where));
-    if (const auto both = moments(s)) {
-      gathered = decode(Precision::fp32, read({both->buffer, both->offset, both->size / 2}));
+    if (const auto first = moment(s)) {
+      gathered = decode(Precision::fp32, read(*first));
     } else if (segment.precision != Precision::fp32 && progress_[s].updated) {
       std::vector<float> begun = initial(s);
       const std::span<float> from = updated(s, begun);
@@ -94,7 +95,7 @@ std::span<float> TrainingState::updated(std::size_t index, std::span<float> held
   const graph::Segment& segment = segments()[index];
   const std::int64_t own = segment.elements / segment.shards;
   const bool part = segment.shards > 1 && !segment.sharded_parameters;
-  return held.subspan(part ? static_cast<std::size_t>(rank_.place.among(segment.replicas()) * own) : 0,
+  return held.subspan(part ? static_cast<std::size_t>(rank_.place.among(segment.shared_along()) * own) : 0,
                       static_cast<std::size_t>(own));
 }
 
@@ -129,16 +130,18 @@ std::int64_t TrainingState::sequence_part(LocalTask task) const {
   return unit == graph::kNoMicrobatch ? 0 : unit % learning_.pieces;
 }
 
-std::optional<Extent> TrainingState::moments(std::size_t index) const {
+std::optional<Extent> TrainingState::moment(std::size_t index) const {
   const graph::Segment& segment = segments()[index];
   if (!segment.moments) return std::nullopt;
-  return Extent{*segment.moments, 0, 2 * bytes_of(segment.elements / segment.shards, Precision::fp32)};
+  return Extent{*segment.moments, 0, bytes_of(segment.elements / segment.shards, Precision::fp32)};
 }
 
 std::size_t TrainingState::segment_of(LocalTask optimizer) const {
   const auto* kernel = std::get_if<Kernel>(&graph_.work(program_.work[optimizer.index()]));
   const auto segment = std::find_if(segments().begin(), segments().end(), [&](const graph::Segment& s) {
-    return kernel ? s.parameters == operands_of(program_, optimizer).at(1) : s.host_step == optimizer;
+    if (!kernel) return s.host_step == optimizer;
+    const auto& names = kernel->kind == KernelKind::momentum ? s.moments : s.parameters;
+    return names == operands_of(program_, optimizer).at(1);
   });
   INVARIANT(segment != segments().end() && (!kernel || kernel->kind == KernelKind::adalomo ||
                                             kernel->dims[0] == segment->elements / segment->shards),

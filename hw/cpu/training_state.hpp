@@ -26,8 +26,8 @@ class TrainingState {
   Extent held(std::size_t segment) const { return held(segment, segments()[segment].parameters); }
   // The master copy of the elements that this rank updates, if its optimizer keeps one.
   std::optional<Extent> master(std::size_t segment) const;
-  // AdamW's two moments of the elements that this rank updates, one after the other.
-  std::optional<Extent> moments(std::size_t segment) const;
+  // The first moment of the elements that this rank updates, if its optimizer keeps one.
+  std::optional<Extent> moment(std::size_t segment) const;
 
   // Reports the rank's trained parameters, decoded from the bytes of its buffers.
   using Read = std::function<std::vector<std::byte>(const Extent&)>;

@@ -46,7 +46,7 @@ class Assembly {
   // Sharded: replica d holds the elements d e .. (d+1) e of the segment, with e elements per shard.
   void add(const graph::Rank& rank, const Segment& segment, bool sharded, std::span<const float> held) {
     const std::int64_t length = sharded ? segment.elements / segment.shards : segment.elements;
-    const std::int64_t begin = sharded ? rank.place.among(segment.replicas()) * length : 0;
+    const std::int64_t begin = sharded ? rank.place.among(segment.shared_along()) * length : 0;
     INVARIANT(std::int64_t(held.size()) == length, "a rank shows all parameters that it holds");
     for (const Tensor& tensor : segment.tensors) {
       Whole& whole = find(tensor);
@@ -118,8 +118,9 @@ backend::TrainingResult trained(const graph::TaskGraph& graph, const std::vector
   result.tensors = std::move(tensors).finish();
   auto kept = std::move(masters).finish(), directions = std::move(gathered).finish(),
        answers = std::move(responses).finish();
-  for (const auto* of : {&kept, &directions, &answers})
+  for (const auto* of : {&kept, &directions})
     INVARIANT(of->empty() || of->size() == result.tensors.size(), "all tensors have a master copy, or none");
+  auto answer = answers.begin();  // of some tensors, in the same order
   for (std::size_t i = 0; i < result.tensors.size(); ++i) {
     backend::TrainedTensor& tensor = result.tensors[i];
     float& difference = tensor.replica_difference;
@@ -131,7 +132,8 @@ backend::TrainingResult trained(const graph::TaskGraph& graph, const std::vector
                                                    tensor.values[e]));
     }
     if (!directions.empty()) tensor.gathered = std::move(directions[i].values);
-    if (!answers.empty()) tensor.response = std::move(answers[i].values);
+    if (answer != answers.end() && answer->kind == tensor.kind && answer->layer == tensor.layer)
+      tensor.response = std::move((answer++)->values);
   }
 
   for (const RankResult& rank : ranks) {

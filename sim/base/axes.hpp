@@ -61,8 +61,11 @@ struct RankPlace {
   std::array<std::uint32_t, kAxes> along{};
   // Its index among the ranks that hold the same parameters: the same experts, and everything else.
   std::uint32_t expert_replica = 0, replica = 0;
-  // Its index among replicas along Axis::expert_data, or along Axis::data with the context.
-  std::uint32_t among(Axis replicas) const { return replicas == Axis::expert_data ? expert_replica : replica; }
+  std::uint32_t share = 0;  // its index among those of the latter that share their states
+  // Its index among replicas along Axis::expert_data, or along Axis::data or Axis::shard with the context.
+  std::uint32_t among(Axis replicas) const {
+    return replicas == Axis::expert_data ? expert_replica : replicas == Axis::shard ? share : replica;
+  }
   std::uint32_t operator[](Axis axis) const { return along[index(axis)]; }
   std::uint32_t& operator[](Axis axis) { return along[index(axis)]; }
   friend bool operator==(const RankPlace&, const RankPlace&) = default;

@@ -168,6 +168,7 @@ void add_program(Stream& out, const Program& program) {
       out.number(t.outer), out.number(t.slice), out.number(t.inner), out.number(t.extent);
       if (t.outer_extent > 0) out.number(t.outer_extent);
     });
+    if (segment.copied) out.number(segment.copied);
     if (segment.host_step) out.number(*segment.host_step);
     if (segment.precision == Precision::fp32 && !segment.host_step) return;
     out.number(segment.precision), out.number(segment.master.has_value());

@@ -133,8 +133,10 @@ struct Segment {
   std::optional<BufferId> master = {};
   std::optional<BufferId> moments = {};     // both moments of AdamW, for what the rank updates: the first elements
   std::optional<LocalTask> host_step = {};  // the task that updates them, if no kernel names `parameters`
+  bool copied = false;  // shards are along Axis::shard, and ranks along Axis::copy hold copies of each
 
   Axis replicas() const { return replicas_of(tensors); }
+  Axis shared_along() const { return copied ? Axis::shard : replicas(); }
 };
 
 // The template of a class of ranks. Structure of arrays, indexed by LocalTask.

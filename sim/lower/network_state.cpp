@@ -13,12 +13,6 @@ using graph::Lane;
 using graph::MemoryCategory;
 using graph::Pass;
 
-namespace {
-std::int64_t numbered(Axis replicas) {
-  return static_cast<std::int64_t>(replicas == Axis::expert_data ? Replicas::expert_data : Replicas::data);
-}
-}  // namespace
-
 // With tokens split over the tensor group, its ranks have gradients from different rows for parameters that all of them
 // hold: these are packed into one buffer, all-reduced, and unpacked.
 void NetworkState::sum_over_tensor(const ShardState& held, BufferId gradient, const Coordinates& at) {
@@ -66,7 +60,8 @@ NetworkState::NetworkState(ProgramDraft& draft, Sequencer& sequencer)
       sequencer_(sequencer),
       policy_(plan::state_policy(*draft.pipe.plan)),
       tiers_(draft, &sequencer),
-      updates_(draft, sequencer, tiers_) {
+      updates_(draft, sequencer, tiers_),
+      matrices_(draft, sequencer) {
   if (draft.pipe.plan->job.data_parallel.served()) served_.emplace(draft);
 }
 
@@ -130,8 +125,11 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     held.segment = &segment, held.tied = segment.tied, held.stage = static_cast<std::uint16_t>(stage % stages);
     const auto& plan = *draft_.pipe.plan;
     held.replicas = replicas_of(segment.tensors);
-    if (policy_.shards_optimizer)
-      held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.replicas();
+    held.along = held.replicas;
+    if (policy_.shards_optimizer) {
+      held.along = plan.shared_along(held.replicas);
+      held.shards = held.replicas == Axis::expert_data ? plan.expert_replicas() : plan.shards();
+    }
     const std::int64_t cut = served_ ? plan.job.data_parallel.servers : held.shards;
     held.elements = (segment.elements + cut - 1) / cut * cut;
     held.copy = segment.tied && head && plan.job.copies == 1;  // with two directions each rank has one, like replicas
@@ -155,6 +153,7 @@ void NetworkState::hold(const models::Part& part, std::size_t position, std::uin
     graph::Segment described{
         held.parameters, held.elements, held.shards, policy_.shards_parameters && held.shards > 1, {}, held.copy,
         segment.tensors, precision(),   {}};
+    described.copied = held.copied();
     if (late) described.previous = held.older.front();
     described.master = models::keeps_master(optimizer(), precision()) && !away ? held.states : held.master;
     if (optimizer().moments > 0) described.moments = held.states;
@@ -250,7 +249,7 @@ void NetworkState::consume(std::size_t index, BufferId gradient, Coordinates at)
   if (policy_.gradients != Tier::device) return store(index, gradient, at);
   const std::vector<BufferUse> uses{
       {gradient, Access::read}, {*held.gradients, Access::write}, {gradient, Access::free}};
-  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
+  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), dim_of(held.along)}}, at, uses);
 }
 
 // The first gradient of a step is copied out as it is; for later ones the sum so far is fetched, added to and stored
@@ -268,7 +267,7 @@ void NetworkState::store(std::size_t index, BufferId gradient, const Coordinates
   const TierBuffer here{Tier::device, {sum.buffer}};
   sequencer_.wait_for(tiers_.move(size, home, here, at, {held.stored, sum.used}, &gradients_staged_).there);
   const std::vector<BufferUse> uses{{gradient, Access::read}, {sum.buffer, Access::write}, {gradient, Access::free}};
-  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), numbered(held.replicas)}}, at, uses);
+  sequencer_.kernel({.kind = KernelKind::add_own_shard, .dims = {held.shard(), dim_of(held.along)}}, at, uses);
   const auto way = tiers_.move(size, here, home, at, {sequencer_.so_far(), {}}, &gradients_staged_);
   held.stored = {way.there}, sum.used = {way.left};
 }
@@ -291,6 +290,8 @@ void NetworkState::update(const ShardState& held, BufferId gradient, bool part_o
   if (held.shards > 1 && !policy_.shards_parameters) own.parameters = Flat::part;
   if (part_of_gradient) own.gradient = Flat::part;
   own.clip = clip;
+  if (models::steps_whole(optimizer(), held.segment->tensors))
+    return matrices_.step(held, own, gradient, held.shards > 1 && !part_of_gradient, at, free);
   std::vector<BufferUse> uses{{gradient, Access::write}, {held.parameters, Access::write}};
   if (held.states) uses.emplace_back(*held.states, Access::write);
   if (clip != Clip::none) uses.emplace_back(*norm_, Access::write);
@@ -333,7 +334,9 @@ void NetworkState::finish_step() {
     if (held.tied && plan.shares_embedding() && !held.both_ends)
       sequencer_.embedding_sum(policy_.shards_gradients ? held.shard() : held.elements,
                                with(Pass::embedding_reduce, held), std::span(&gradient, 1));
-    if (draft_.replicated(held.replicas) && !policy_.shards_gradients)
+    if (held.copied()) {
+      if (policy_.shards_gradients) sum_copies(held, *held.gradients, with(Pass::gradient_reduce, held));
+    } else if (draft_.replicated(held.replicas) && !policy_.shards_gradients)
       sequencer_.collective(policy_.sums_to_shards ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
                             Precision::fp32, held.elements, with(Pass::gradient_reduce, held), std::span(&gradient, 1),
                             held.replicas);
@@ -347,7 +350,10 @@ void NetworkState::finish_step() {
       sequencer_.kernel({.kind = KernelKind::copy, .dims = {held.elements}}, with(Pass::optimizer, held), uses);
     }
     const bool part = held.shards > 1 && !policy_.shards_gradients;
-    update(held, *held.gradients, part, with(Pass::optimizer, held));
+    if (part && held.copied())
+      reduce_and_update(held, with(Pass::gradient_reduce, held));
+    else
+      update(held, *held.gradients, part, with(Pass::optimizer, held));
     if (part) {  // the update cleared its own part; the others hold sums that went to their owners
       const BufferUse gradient(*held.gradients, Access::write);
       sequencer_.kernel({.kind = KernelKind::clear, .dims = {held.elements}}, with(Pass::optimizer, held),
@@ -360,6 +366,24 @@ void NetworkState::finish_step() {
     }
   }
   ++iteration_;
+}
+
+// Of a shard that is summed over those that share it, the sum over its copies.
+void NetworkState::sum_copies(const ShardState& held, BufferId shard, const Coordinates& at) {
+  const BufferUse sum(shard, Access::write);
+  sequencer_.collective(CollectiveKind::all_reduce, Precision::fp32, held.shard(), at, std::span(&sum, 1), Axis::copy);
+}
+
+// ZeRO-1 with copies of the shards: each sum leaves the gradients of all, which the collective over the copies does not
+// need, for a buffer of its own.
+void NetworkState::reduce_and_update(const ShardState& held, const Coordinates& at) {
+  const BufferId shard = draft_.program.buffer({floats(held.shard()), MemoryCategory::communication});
+  const std::vector<BufferUse> uses{{shard, Access::allocate}, {*held.gradients, Access::read}, {shard, Access::write}};
+  sequencer_.collective(CollectiveKind::reduce_scatter, Precision::fp32, held.elements, at, uses, held.replicas);
+  sum_copies(held, shard, at);
+  auto here = at;
+  here.pass = Pass::optimizer;
+  update(held, shard, false, here, shard);
 }
 
 void NetworkState::push(std::int64_t elements, BufferId gradients) {

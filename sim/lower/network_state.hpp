@@ -10,6 +10,7 @@
 #include "lower/server.hpp"
 #include "lower/shard_state.hpp"
 #include "lower/tiers.hpp"
+#include "lower/whole_matrices.hpp"
 
 namespace rehearsal::lower {
 
@@ -55,6 +56,8 @@ class NetworkState {
   void update(const ShardState& held, BufferId gradient, bool part_of_gradient, const graph::Coordinates& at,
               std::optional<BufferId> free = {}, Clip clip = Clip::none);
   void clear_double(BufferId buffer, graph::Pass pass);
+  void sum_copies(const ShardState& held, BufferId shard, const graph::Coordinates& at);
+  void reduce_and_update(const ShardState& held, const graph::Coordinates& at);
   void sum_over_tensor(const ShardState& held, BufferId gradient, const graph::Coordinates& at);
   // Of a segment: sends each server its part of the gradients; receives the results, parameters or sums of gradients.
   void push(std::int64_t elements, BufferId gradients);
@@ -69,6 +72,7 @@ class NetworkState {
   const plan::StatePolicy policy_;
   Tiers tiers_;
   HostUpdates updates_;
+  WholeMatrices matrices_;
   BufferPool parameters_, parameters_staged_, sums_, gradients_staged_;
   std::optional<ServerMessages> served_;  // with parameter servers
   std::uint32_t iteration_ = 0;           // counted over those in the graph

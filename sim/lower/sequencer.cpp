@@ -43,7 +43,12 @@ std::vector<LocalTask> Sequencer::so_far() const {
 
 LocalTask Sequencer::collective(CollectiveKind kind, Precision precision, std::int64_t elements, const Coordinates& at,
                                 std::span<const BufferUse> uses, Axis replicas) {
-  waits_ = draft_.data_collective(kind, sized(elements, precision), at, before(), uses, 1, precision, replicas);
+  // Sums over copies of shards are tasks of their own here, which name what they add up.
+  const auto& plan = *draft_.pipe.plan;
+  const Axis along = kind == CollectiveKind::all_reduce ? replicas : plan.shared_along(replicas);
+  const auto work =
+      draft_.works.intern(graph::Collective{kind, sized(elements, precision), plan.group(along), 1, precision});
+  waits_ = draft_.program.add({work, Lane::data_comm, at, draft_.group_end(along)}, before(), uses);
   return *waits_;
 }
 

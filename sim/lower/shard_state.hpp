@@ -18,7 +18,7 @@ struct ShardState {
   std::size_t described = 0;  // index of its graph::Segment
   std::int64_t elements = 0;  // padded to the shards
   std::int64_t shards = 1;
-  Axis replicas = Axis::data;
+  Axis replicas = Axis::data, along = Axis::data;  // of all that hold it; of those that share its states
   BufferId parameters;
   std::optional<BufferId> gradients;
   // Older versions, as many as updates that a pass may lag behind; version v is at [v % their number].
@@ -30,7 +30,8 @@ struct ShardState {
   bool both_ends = false;   // a tied table that serves an embedding and a head of this rank
   std::uint16_t stage = 0;  // of the model
   std::int64_t shard() const { return elements / shards; }
-  models::OwnShard own(Precision precision) const { return {segment->tensors, shard(), precision, replicas}; }
+  models::OwnShard own(Precision precision) const { return {segment->tensors, shard(), precision, along}; }
+  bool copied() const { return along != replicas; }  // other groups share the same states
 
   // Gradients kept off the device: when the last one of this step has arrived, and what the first one waits for.
   std::vector<LocalTask> stored, may_store;

@@ -80,8 +80,11 @@ RankPlace Mesh::at(std::uint32_t rank) const {
   for (std::size_t a = 0; a < kAxes; ++a) place.along[a] = along(static_cast<Axis>(a), rank);
   const auto data = size(Axis::data), context = size(Axis::context);
   place.expert_replica = place[Axis::expert_data];
-  place.replica = stride(Axis::context) < stride(Axis::data) ? place[Axis::data] * context + place[Axis::context]
-                                                             : place[Axis::context] * data + place[Axis::data];
+  const auto with_context = [&](Axis axis, std::uint32_t size) {
+    return stride(Axis::context) < stride(Axis::data) ? place[axis] * context + place[Axis::context]
+                                                      : place[Axis::context] * size + place[axis];
+  };
+  place.replica = with_context(Axis::data, data), place.share = with_context(Axis::shard, size(Axis::shard));
   return place;
 }
 
