@@ -22,7 +22,7 @@ const Optimizer& default_optimizer() {
 Kernel OwnShard::flat(KernelKind kind) const {
   Kernel kernel{.kind = kind, .dims = {elements}};
   kernel.dims[1] = static_cast<std::int64_t>(gradient), kernel.dims[2] = static_cast<std::int64_t>(parameters);
-  kernel.dims[4] = static_cast<std::int64_t>(replicas == Axis::expert_data ? Replicas::expert_data : Replicas::data);
+  kernel.dims[4] = dim_of(replicas);
   kernel.dims[5] = static_cast<std::int64_t>(clip);
   kernel.precision = precision;
   return kernel;
@@ -32,9 +32,15 @@ bool keeps_master(const Optimizer& optimizer, Precision precision) {
   return optimizer.master && precision != Precision::fp32;
 }
 
+bool steps_whole(const Optimizer& optimizer, std::span<const Tensor> segment) {
+  return optimizer.steps_whole && !segment.empty() && optimizer.steps_whole(segment.front());
+}
+
 std::int64_t kept_elements(const Optimizer& optimizer, const OwnShard& own) {
+  const std::int64_t masters = keeps_master(optimizer, own.precision) ? 1 : 0;
+  if (optimizer.steps_whole) return ((steps_whole(optimizer, own.tensors) ? 1 : 2) + masters) * own.elements;
   const auto besides = optimizer.also_keeps ? bytes(optimizer.also_keeps(own.tensors)).count() / 4 : 0;
-  return (optimizer.moments + (keeps_master(optimizer, own.precision) ? 1 : 0)) * own.elements + besides;
+  return (optimizer.moments + masters) * own.elements + besides;
 }
 
 }  // namespace rehearsal::models

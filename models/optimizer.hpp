@@ -120,6 +120,9 @@ struct Optimizer {
   // Operands of each: gradient, parameters, what it keeps (if anything: moments, what it keeps besides, master copy;
   // fp32), the squared norm (if clipped). The gradient is clear afterwards. Null: it has no kernels.
   std::vector<Kernel> (*kernels)(const OwnShard& own) = nullptr;
+  // Kernels step on whole matrices of segments of such tensors (lower/whole_matrices.hpp) and by `kernels` on all
+  // others, whose two moments are kept; networks have segments of their own for them.
+  bool (*steps_whole)(const Tensor& tensor) = nullptr;
   bool on_host = false;  // the host steps as it does (graph::HostStep)
   struct TakesBack {     // its kernel, the same for a step that may be taken back, and that which takes it back
     KernelKind step, keep, undo;
@@ -141,6 +144,7 @@ struct Optimizer {
 // fp32 elements that native kernels keep of a shard.
 std::int64_t kept_elements(const Optimizer& optimizer, const OwnShard& own);
 bool keeps_master(const Optimizer& optimizer, Precision precision);
+bool steps_whole(const Optimizer& optimizer, std::span<const Tensor> segment);
 
 const Optimizer& optimizer(std::string_view name);
 const Optimizer& default_optimizer();

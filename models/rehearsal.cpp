@@ -65,6 +65,7 @@ Part KernelRewrite::build(Recompute recompute) {
   part_.backward = part_.input_gradient_steps;
   part_.backward.insert(part_.backward.end(), part_.weight_gradient_steps.begin(), part_.weight_gradient_steps.end());
   repeat(part_, std::move(again));
+  part_matrices();
   store();
   return std::move(part_);
 }
@@ -88,6 +89,36 @@ void KernelRewrite::segments() {
     for (const Index p : op.parameters)
       if (of_own_rows(op) || (op.kind == Kind::head_norm && shape_.shard.tensor > 1))
         tensor(p).summed_over_tensor = true;
+}
+// What the optimizer steps on as whole matrices gets segments of its own, in its order: products whose weights follow
+// each other still find them so.
+void KernelRewrite::part_matrices() {
+  if (!shape_.steps_whole) return;
+  std::vector<Segment> parted;
+  std::vector<Index> now;  // of each tensor, by its number until here
+  Index first = 0;         // of the segment
+  for (const auto& segment : part_.segments) {
+    const auto begin = now.size();
+    now.resize(begin + segment.tensors.size());
+    for (const bool whole : {true, false}) {
+      Segment some;
+      some.tied = segment.tied;
+      for (std::size_t i = 0; i < segment.tensors.size(); ++i) {
+        Tensor tensor = segment.tensors[i];
+        if (shape_.steps_whole(tensor) != whole) continue;
+        now[begin + i] = static_cast<Index>(first + some.tensors.size());
+        tensor.offset = some.elements, some.elements += tensor.elements();
+        some.tensors.push_back(tensor);
+      }
+      first = static_cast<Index>(first + some.tensors.size());
+      if (!some.tensors.empty()) parted.push_back(std::move(some));
+    }
+  }
+  part_.segments = std::move(parted);
+  for (auto* steps : {&part_.forward, &part_.input_gradient_steps, &part_.weight_gradient_steps, &part_.backward})
+    for (auto& step : *steps)
+      for (auto& o : step.operands)
+        if (o.of == Operand::Of::parameter || o.of == Operand::Of::gradient) o.index = now[o.index];
 }
 // Operators between tp_reduce_out and tp_scatter_in have only some of the rows, each rank its own, if tokens are split
 // over the tensor group (Korthikanti et al., arXiv 2205.05198, section 4.2.2).

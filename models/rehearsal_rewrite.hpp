@@ -52,6 +52,7 @@ class KernelRewrite {
   Index seen_again(Steps& steps, Index v);
 
   void segments();
+  void part_matrices();
   void forward(const Operator& op, std::size_t number);
   void backward(const Operator& op, std::size_t number);
   void add_gradient(Index v, Index made);

@@ -4,8 +4,12 @@
 // Five Newton-Schulz iterations of three products in 16 bits (2502.16982, section 2.2): X X^T, its square, and their
 // sum times X, for the short side m and the long side n: 5 (4 m^2 n + 2 m^3) FLOP. A tensor rank orthogonalises the
 // slice that it holds (blockwise, as Megatron-Core's dist_muon by default). ZeRO deals whole matrices to owners:
-// momenta go there, and what owners have made goes to all (2502.16982, section 3.1). Predicted, and never compared with
-// a run.
+// momenta go there, and what owners have made goes to all (2502.16982, section 3.1). Never compared with a run of a
+// framework.
+//
+// Native kernels (lower/whole_matrices.hpp) iterate in fp32. Fused products are several matrices here, as in Jordan's
+// code: queries, keys and values, and gate and up, are orthogonalised one by one, for their gradients have sizes of
+// their own. Whole matrices alone: one rank, with which they are compared, knows of no slices.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -19,7 +23,10 @@ namespace {
 
 constexpr std::int64_t kIterations = 5;
 
-bool by_adamw(const Tensor& tensor) { return !is_of_layer(tensor.kind) || matrices_of(tensor).front().rows == 1; }
+// The gains of queries and keys are two vectors.
+bool by_adamw(const Tensor& tensor) {
+  return !is_of_layer(tensor.kind) || tensor.kind == TensorKind::head_gain || matrices_of(tensor).front().rows == 1;
+}
 
 double second_moments(std::span<const Tensor> tensors) {
   double bytes = 0;
@@ -63,6 +70,20 @@ std::vector<StepPiece> newton_schulz(const StepOf& step) {
   return pieces;
 }
 
+bool steps_whole(const Tensor& tensor) { return !by_adamw(tensor); }
+
+// Of segments without matrices of layers.
+std::vector<Kernel> kernels(const OwnShard& own) { return {own.flat(KernelKind::adamw)}; }
+
+std::string kernels_refuse(const Setting& setting) {
+  if (setting.tensor > 1)
+    return "steps on whole matrices for muon, of which each tensor rank has a slice; set 'tensor' to 1, or 'optimizer' "
+           "to adamw";
+  if (setting.experts)
+    return "has one matrix for all experts of a rank, and muon steps on the matrix of each; set 'optimizer' to adamw";
+  return "";
+}
+
 // One moment less than AdamW reads and writes.
 double moves_more(const Training&) { return -8; }
 
@@ -74,9 +95,14 @@ void register_muon(Registry& registry) {
                 .moments = 1,
                 .also_keeps = second_moments,
                 .shards_also = true,
+                .learning_rate = 1e-3,
                 .weight_decay = .1,
                 .moves_more = moves_more,
-                .on_matrices = newton_schulz});
+                .on_matrices = newton_schulz,
+                .kernels = kernels,
+                .steps_whole = steps_whole,
+                .bf16_tolerance = .2,
+                .kernels_refuse = kernels_refuse});
 }
 
 }  // namespace rehearsal::models
