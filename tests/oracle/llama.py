@@ -47,10 +47,11 @@ def norm_back(dy, saved, gain, g, key):
     return (dh - xhat * (dh * xhat).mean(-1, keepdims=True)) / root
 
 
-def turn(x, sign):
-    """Rotary embedding of x [heads, s, d]: pairs (i, i + d/2) turned by position x base^(-2i/d); sign -1 turns back."""
+def turn(x, sign, begins):
+    """Rotary embedding of x [heads, s, d]: pairs (i, i + d/2) turned by position x base^(-2i/d); sign -1 turns back. Here
+    positions begin anew with each document, which makes no difference."""
     _, s, d = x.shape
-    angle = sign * np.arange(s)[:, None] * BASE**(-2 * np.arange(d // 2) / d)[None, :]
+    angle = sign * (np.arange(s) - begins)[:, None] * BASE**(-2 * np.arange(d // 2) / d)[None, :]
     a, b = x[..., :d // 2], x[..., d // 2:]
     return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], -1)
 
@@ -67,11 +68,17 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def attention(q, k, v):
+def seen(begins):
+    """[query, key]: no later key, and none before the query's document begins."""
+    positions = np.arange(len(begins))
+    return (positions[None, :] <= positions[:, None]) & (np.asarray(begins)[:, None] <= positions[None, :])
+
+
+def attention(q, k, v, begins):
     """q [a, s, d], k and v [kv, s, d]: each of them serves a/kv heads of q."""
-    share, s = q.shape[0] // k.shape[0], q.shape[1]
+    share = q.shape[0] // k.shape[0]
     scores = q @ np.repeat(k, share, 0).transpose(0, 2, 1) / math.sqrt(q.shape[2])
-    scores = np.where(np.tril(np.ones((s, s), bool)), scores, -np.inf)
+    scores = np.where(seen(begins), scores, -np.inf)
     e = np.exp(scores - scores.max(-1, keepdims=True))
     probability = e / e.sum(-1, keepdims=True)
     return probability @ np.repeat(v, share, 0), probability
@@ -110,21 +117,21 @@ def mlp_back(c, l, dy, x, saved, p, g):
     return swiglu_back(dy, x, saved, p, l, g, "gate_up_weight", "down_weight")
 
 
-def attend(c, l, x, p):
+def attend(c, l, x, p, begin):
     d = c["hidden"] // c["heads"]
-    q, k = (turn(split(x @ p[l, w].T, d), 1) for w in ("query_weight", "key_weight"))
+    q, k = (turn(split(x @ p[l, w].T, d), 1, begin) for w in ("query_weight", "key_weight"))
     v = split(x @ p[l, "value_weight"].T, d)
-    out, probability = attention(q, k, v)
+    out, probability = attention(q, k, v, begin)
     out = joined(out)
     return out @ p[l, "out_weight"].T, (q, k, v, probability, out)
 
 
-def attend_back(c, l, dy, x, saved, p, g):
+def attend_back(c, l, dy, x, saved, p, g, begin):
     q, k, v, probability, out = saved
     g[l, "out_weight"] += dy.T @ out
     dq, dk, dv = attention_back(split(dy @ p[l, "out_weight"], c["hidden"] // c["heads"]), q, k, v, probability)
     dx = np.zeros_like(x)
-    for w, dw in (("query_weight", turn(dq, -1)), ("key_weight", turn(dk, -1)), ("value_weight", dv)):
+    for w, dw in (("query_weight", turn(dq, -1, begin)), ("key_weight", turn(dk, -1, begin)), ("value_weight", dv)):
         g[l, w] += joined(dw).T @ x
         dx += joined(dw) @ p[l, w]
     return dx
@@ -132,19 +139,19 @@ def attend_back(c, l, dy, x, saved, p, g):
 
 def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back, mixer=attend, mixer_back=attend_back):
     """Loss (a mean over `total` tokens) and gradients of one micro-batch."""
-    tokens, targets = batch
+    tokens, targets, begins = batch
     g = {k: np.zeros_like(v) for k, v in p.items()}
     loss = 0.0
-    for t, y in zip(tokens, targets):
+    for t, y, begin in zip(tokens, targets, begins):
         x, s, saved = p[0, "token_table"][t], len(t), []
         for l in range(c["layers"]):
             n1, s1 = norm(x, p[l, "norm1_gain"])
-            y_mixer, seen = mixer(c, l, n1, p)
+            y_mixer, mixed = mixer(c, l, n1, p, begin)
             x2 = x + y_mixer
             n2, s2 = norm(x2, p[l, "norm2_gain"])
             y_ffn, inside = feed_forward(c, l, n2, p)
             x = x2 + y_ffn
-            saved.append((n1, s1, seen, n2, s2, inside))
+            saved.append((n1, s1, mixed, n2, s2, inside))
         n, st = norm(x, p[0, "norm_gain"])
         logits = n @ p[0, "head_weight"].T
         logits -= logits.max(-1, keepdims=True)
@@ -156,10 +163,10 @@ def gradients(c, batch, total, p, feed_forward=mlp, feed_forward_back=mlp_back, 
         g[0, "head_weight"] += dl.T @ n
         dx = norm_back(dl @ p[0, "head_weight"], st, p[0, "norm_gain"], g, (0, "norm_gain"))
         for l in reversed(range(c["layers"])):
-            n1, s1, seen, n2, s2, inside = saved[l]
+            n1, s1, mixed, n2, s2, inside = saved[l]
             dn2 = feed_forward_back(c, l, dx, n2, inside, p, g)
             d2 = dx + norm_back(dn2, s2, p[l, "norm2_gain"], g, (l, "norm2_gain"))
-            dn = mixer_back(c, l, d2, n1, seen, p, g)
+            dn = mixer_back(c, l, d2, n1, mixed, p, g, begin)
             dx = d2 + norm_back(dn, s1, p[l, "norm1_gain"], g, (l, "norm1_gain"))
         np.add.at(g[0, "token_table"], t, dx)
     return loss, g

@@ -43,10 +43,10 @@ INTO = ("mixer_value_weight", "mixer_state_weight")
 TAPPED = ("value_convolution", "state_convolution")
 
 
-def forward(c, l, x, p):
+def forward(c, l, x, p, begin):
     m = c["mixers"][l]
     if m is None:
-        return llama.attend(c, l, x, p)
+        return llama.attend(c, l, x, p, begin)
     s, heads, groups, n, d = len(x), m["heads"], m["groups"], m["state"], m["value_dim"]
     made = x @ np.concatenate([p[l, w] for w in INTO]).T
     z = x @ p[l, "mixer_gate_weight"].T
@@ -75,10 +75,10 @@ def forward(c, l, x, p):
     return out @ p[l, "out_weight"].T, saved
 
 
-def back(c, l, dy, x, saved, p, g):
+def back(c, l, dy, x, saved, p, g, begin):
     m = c["mixers"][l]
     if m is None:
-        return llama.attend_back(c, l, dy, x, saved, p, g)
+        return llama.attend_back(c, l, dy, x, saved, p, g, begin)
     padded, u, values, keys, queries, raw, step, rate, left, states, y, z, normal, root, out = saved
     s, heads, groups, n, d = len(x), m["heads"], m["groups"], m["state"], m["value_dim"]
     g[l, "out_weight"] += dy.T @ out
