@@ -100,9 +100,11 @@ class RandomScenario : Draws {
 
   std::string layout() {
     micro_ = one_of({1, 1, 1, 2, 3});
+    zero_ = one_of({0, 0, 1, 1, 2, 3});
     std::string text = fmt::format(
         "parallelism: {{tensor: {}, sequence: {}, context: {}, pipeline: {}, data: {}, chunks: {}, zero: {}", tensor_,
-        sequence_parallel_, context_, pipeline_, data_, chunks_, one_of({0, 0, 1, 1, 2, 3}));
+        sequence_parallel_, context_, pipeline_, data_, chunks_, zero_);
+    if (cuts_again(0)) text += fmt::format(", secondary_shard: {}", 2 * context_);
     if (experts_) {
       const int folded = tensor_ * context_ * data_;
       std::vector<int> degrees;
@@ -166,6 +168,10 @@ class RandomScenario : Draws {
     if (!experts_) key(6, "lora", one_of({"8", "16", "64"}));
     key(10, "bucket", one_of({"1MB", "200MB"}));
     if (experts_ && !latent_) key(6, "lora", one_of({"8", "{rank: 16, experts: true}"}));
+    if (zero_ == 3 && (layers_ + tokens_) % 3 == 0) keys.emplace_back("quantised_gathers: int8");
+    if (zero_ == 3 && (layers_ + micro_) % 4 == 0) keys.emplace_back("quantised_reductions: int4");
+    if (cuts_again(1) && tensor_ == 1 && keys_without(keys, "fsdp"))
+      keys.push_back(fmt::format("fsdp: {{reshard_after_forward: {}}}", 2 * context_));
     if (!keys.empty() && std::any_of(keys.begin(), keys.end(), [](auto& k) { return k.starts_with("lora"); }))
       key(50, "frozen_precision", one_of({"nf4", "nf4-double", "gptq", "int8", "fp8"}));
     if (!kinds_->training.empty()) keys.push_back(kinds_->training);
@@ -186,11 +192,20 @@ class RandomScenario : Draws {
     return fmt::format("simulate: {{detail: {}}}\n", one_of({"stage", "layer", "operator"}));
   }
 
+  static bool keys_without(const std::vector<std::string>& keys, std::string_view name) {
+    return std::none_of(keys.begin(), keys.end(), [&](const auto& key) { return key.starts_with(name); });
+  }
+
+  // Fewer GPUs gather again. Nothing is drawn, so that all else of a scenario stays.
+  bool cuts_again(int kind) const {
+    return zero_ == 3 && data_ % 2 == 0 && data_ > 2 && (layers_ + microbatches_) % 3 == kind;
+  }
+
   std::uint64_t seed_;
   std::optional<RandomKinds> kinds_;
   bool experts_ = false, latent_ = false, sequence_parallel_ = false;
   int tensor_ = 1, pipeline_ = 1, context_ = 1, data_ = 1, chunks_ = 1;
-  int microbatches_ = 1, micro_ = 1, layers_ = 2, tokens_ = 0, number_ = 0, per_token_ = 0;
+  int zero_ = 0, microbatches_ = 1, micro_ = 1, layers_ = 2, tokens_ = 0, number_ = 0, per_token_ = 0;
   std::string schedule_ = "1f1b", cluster_, text_;
 };
 
