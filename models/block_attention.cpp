@@ -55,9 +55,10 @@ BlockParts::List BlockParts::heads(BlockBuilder& b, Index entered, const List& w
   };
   List made;
   if (options_.separate_projections)
-    made = {tokens(b, local_.query), tokens(b, local_.keys), tokens(b, local_.values)};
+    made = {tokens(b, local_.query), tokens(b, local_.keys)};
   else
     made = {tokens(b, local_.qkv)};
+  if (options_.separate_projections && !layer_.mixer.keys_as_values) made.push_back(tokens(b, local_.values));
   b.add(linear, "qkv", {entered}, made, weights);
   made = normed(made);
   b.add(rotate, gpt_ ? "transpose" : "rope", made, made);  // only rotated ones are kept
@@ -211,14 +212,15 @@ BlockParts::List BlockParts::latent_heads(BlockBuilder& b, Index y) const {
 // One matrix [3, heads x d, h] if there are as many keys as queries, else three; GPT has biases.
 BlockParts::List BlockParts::attention_inputs(BlockBuilder& b) const {
   const std::int64_t h = local_.hidden, query = local_.query * t_;
-  if (local_.keys == local_.query && local_.values == local_.query) {
+  const bool values = !layer_.mixer.keys_as_values;
+  if (local_.keys == local_.query && local_.values == local_.query && values) {
     List list{b.parameter(column_parallel(TensorKind::qkv_weight, 3, query, h, t_))};
     if (gpt_) list.push_back(b.parameter(column_parallel(TensorKind::qkv_bias, 3, query, 1, t_)));
     return list;
   }
   List list{b.parameter(column_parallel(TensorKind::query_weight, 1, query, h, t_)),
-            b.parameter(column_parallel(TensorKind::key_weight, 1, local_.keys * t_, h, t_)),
-            b.parameter(column_parallel(TensorKind::value_weight, 1, local_.values * t_, h, t_))};
+            b.parameter(column_parallel(TensorKind::key_weight, 1, local_.keys * t_, h, t_))};
+  if (values) list.push_back(b.parameter(column_parallel(TensorKind::value_weight, 1, local_.values * t_, h, t_)));
   if (gpt_) list.push_back(b.parameter(column_parallel(TensorKind::qkv_bias, 1, local_.qkv * t_, 1, t_)));
   return list;
 }

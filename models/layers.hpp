@@ -38,9 +38,11 @@ struct Mixer {
   std::int64_t window = 0, chunk = 0, sparse = 0, index_heads = 0, index_dim = 0;
   // Results pass a sigmoid gate; each head has a sink beside its scores; queries and keys are normed.
   bool gate = false, sinks = false, qk_norm = false;
+  bool keys_as_values = false;   // no product makes values: they are the keys before their norm and their rotation
   std::int64_t convolution = 4;  // of a recurrent mixer: taps of the short convolution before it; 0: none
   bool operator==(const Mixer&) const = default;
 
+  void drop_what_attention_has() { mla.reset(), gate = sinks = qk_norm = keys_as_values = false; }
   bool recurrent() const { return kind != MixerKind::attention && kind != MixerKind::none; }
   // Columns of a head in the product of queries and keys, and in that with the values.
   std::int64_t score_dim() const { return mla ? mla->head_dim + mla->rotary_dim : head_dim; }

@@ -59,6 +59,8 @@ Description mixer_fields(bool own) {
       field<&M::gate>("gate", boolean(), kDefault, "results pass a sigmoid gate of the layer's input"),
       field<&M::sinks>("sinks", boolean(), kDefault, "each head has one more score, which is learned"),
       field<&M::qk_norm>("qk_norm", boolean(), kDefault, "queries and keys are normed, head by head"),
+      field<&M::keys_as_values>("keys_as_values", boolean(), kDefault,
+                                "values are the keys before their norm and their rotation; no product makes them"),
       top(field<&M::convolution>("convolution", whole(0, 64), kDefault,
                                  "taps of the short convolution before a state; 0: none")));
 }
@@ -78,9 +80,12 @@ const Description& layer_feed_forward() {
   using F = FeedForward;
   static const Description all = describe<F>(
       {},
-      settled(choice<&F::kind>(
-          "ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"squared-relu", FfnKind::squared_relu}},
-          kDefault, "")),
+      settled(choice<&F::kind>("ffn_kind",
+                               {{"gelu", FfnKind::gelu},
+                                {"swiglu", FfnKind::swiglu},
+                                {"geglu", FfnKind::swiglu},
+                                {"squared-relu", FfnKind::squared_relu}},
+                               kDefault, "")),
       field<&F::width>("width", whole(1, kWidest), kDefault, "of a dense layer"),
       settled(field<&F::experts>("experts", whole(1, kMostExperts), kDefault, "")),
       field<&F::experts_per_token>("experts_per_token", whole(1, kMostExperts), kDefault, "that a token is sent to"),
@@ -105,7 +110,8 @@ const Description& vision_fields() {
                           {[](const V& v) { return v.heads > 0 ? v.hidden / v.heads : 0; }, "`hidden` / `heads`"}, ""),
       field<&V::ffn>("ffn", whole(1, kWidest), {[](const V& v) { return 4 * v.hidden; }, "4 x `hidden`"},
                      "width of the feed-forward layer"),
-      choice<&V::ffn_kind>("ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}},
+      choice<&V::ffn_kind>("ffn_kind",
+                           {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"geglu", FfnKind::swiglu}},
                            {[](const V& v) { return v.family == Family::gpt ? FfnKind::gelu : FfnKind::swiglu; },
                             "gelu of gpt, swiglu of llama"},
                            ""),
@@ -184,14 +190,17 @@ const Description& model_fields() {
                           ""),
       field<&T::ffn>("ffn", whole(1, kWidest), {[](const T& m) { return 4 * m.hidden; }, "4 x `hidden`"},
                      "width of the feed-forward layer"),
-      choice<&T::ffn_kind>(
-          "ffn_kind", {{"gelu", FfnKind::gelu}, {"swiglu", FfnKind::swiglu}, {"squared-relu", FfnKind::squared_relu}},
-          {[](const T& m) {
-             const bool gated = m.family == Family::llama || m.family == Family::moe;
-             return gated ? FfnKind::swiglu : FfnKind::gelu;
-           },
-           "swiglu of llama and moe, else gelu"},
-          ""),
+      choice<&T::ffn_kind>("ffn_kind",
+                           {{"gelu", FfnKind::gelu},
+                            {"swiglu", FfnKind::swiglu},
+                            {"geglu", FfnKind::swiglu},
+                            {"squared-relu", FfnKind::squared_relu}},
+                           {[](const T& m) {
+                              const bool gated = m.family == Family::llama || m.family == Family::moe;
+                              return gated ? FfnKind::swiglu : FfnKind::gelu;
+                            },
+                            "swiglu of llama and moe, else gelu"},
+                           "geglu: as swiglu, whose work is the same"),
       field<&T::experts>("experts", whole(1, kMostExperts), {none, "required of moe"}, "of a layer"),
       field<&T::experts_per_token>("experts_per_token", whole(1, kMostExperts), {none, "required of moe"},
                                    "that a token is sent to"),

@@ -455,6 +455,7 @@ Network performed_network(const Transformer& model, const NetworkShape& shape) {
     }
     if (mixer.sparse > 0) refuse("sparse attention");
     if (mixer.window + mixer.chunk > 0 && !shape.causal) refuse("windows or chunks without a causal mask");
+    if (mixer.keys_as_values) refuse("values that are keys");
     if (mixer.value_columns > 0 && !mixer.recurrent()) refuse("values whose heads are not as wide as those of keys");
     if (ffn.latent > 0) refuse("latent experts");
   }

@@ -19,7 +19,8 @@ double mixer_matrices(std::int64_t hidden, const Mixer& mixer) {
   const double index =
       queries_of * double(mixer.index_heads * mixer.index_dim) + h * double(mixer.index_dim + mixer.index_heads);
   if (!mixer.mla) {
-    const auto columns = mixer.heads * mixer.head_dim + mixer.kv_heads * (mixer.head_dim + mixer.value_dim());
+    const auto values = mixer.keys_as_values ? 0 : mixer.value_dim();
+    const auto columns = mixer.heads * mixer.head_dim + mixer.kv_heads * (mixer.head_dim + values);
     return h * double(columns) + double(mixer.values()) * h + gate + index;
   }
   const auto& mla = *mixer.mla;
@@ -152,7 +153,7 @@ LocalShape local_shape(const Transformer& m, const LayerSpec& layer, const Shard
   // With fewer key-value heads than tensor ranks, each rank keeps a copy of one.
   const std::int64_t here = std::max<std::int64_t>(mixer.kv_heads, t);
   l.keys = here * mixer.head_dim / t, l.values = here * (mixer.mla ? mixer.head_dim : mixer.value_dim()) / t;
-  l.qkv = l.query + l.keys + l.values;
+  l.qkv = l.query + l.keys + (mixer.keys_as_values ? 0 : l.values);
   l.ffn = layer.ffn.width / t;
   l.up = layer.ffn.up_projections() * layer.ffn.width / t;
   l.split_hidden = double(l.tokens) * double(m.hidden) / double(t);

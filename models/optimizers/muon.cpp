@@ -23,9 +23,15 @@ namespace {
 
 constexpr std::int64_t kIterations = 5;
 
-// The gains of queries and keys are two vectors.
+// The gains of queries and keys are two vectors; taps and scalars of heads multiply nothing as matrices do.
+bool is_of_vectors(TensorKind kind) {
+  constexpr TensorKind kVectors[] = {TensorKind::head_gain, TensorKind::head_scalars, TensorKind::convolution,
+                                     TensorKind::value_convolution, TensorKind::state_convolution};
+  return std::ranges::find(kVectors, kind) != std::end(kVectors);
+}
+
 bool by_adamw(const Tensor& tensor) {
-  return !is_of_layer(tensor.kind) || tensor.kind == TensorKind::head_gain || matrices_of(tensor).front().rows == 1;
+  return !is_of_layer(tensor.kind) || is_of_vectors(tensor.kind) || matrices_of(tensor).front().rows == 1;
 }
 
 double second_moments(std::span<const Tensor> tensors) {

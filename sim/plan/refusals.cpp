@@ -219,6 +219,11 @@ void check_documents(const Job& job) {
       throw UserError(
           "batch.document_mask: this program's own kernels part documents under a causal mask alone; set "
           "training.causal to true, or leave document_mask out");
+    const auto rows = models::layer_table(job.model).rows;
+    if (batch.document_mask && std::ranges::any_of(rows, [](const auto& row) { return row.spec.mixer.recurrent(); }))
+      throw UserError(
+          "batch.document_mask: this program's own kernels carry the states of recurrent layers from document to "
+          "document; leave document_mask out");
   }
   refuse(batch.document_mask && job.training.attention == models::AttentionKind::unfused,
          "without fused attention all scores of a sequence are computed, whatever a mask hides");

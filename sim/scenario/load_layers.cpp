@@ -77,7 +77,9 @@ class LayerList {
       models::layer_mixer().at("kind").set(&mixer, *kind);
     }
     if (mixer.kind == models::MixerKind::none) mixer = {.kind = mixer.kind};
-    if (mixer.recurrent()) mixer.mla.reset(), mixer.gate = mixer.sinks = mixer.qk_norm = false;
+    if (mixer.recurrent()) mixer.drop_what_attention_has();
+    if (mixer.mla && mixer.keys_as_values)
+      problems_.error(node.where(), "'keys_as_values' has no meaning beside 'mla'; leave it out");
     if (mixer.recurrent() && !(usual == mixer) && mixer.chunk + mixer.window + mixer.sparse > 0)
       problems_.error(node.where(), "a mixer with a state sees all earlier tokens; leave window, chunk and sparse out");
     if (mixer.sparse > 0 && mixer.index_heads * mixer.index_dim == 0)
@@ -134,8 +136,8 @@ void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& 
         half.mixer = mamba2(model);
         break;
       case 'G':
-        half.mixer = usual.mixer, half.mixer.kind = models::MixerKind::delta, half.mixer.mla.reset();
-        half.mixer.gate = half.mixer.sinks = half.mixer.qk_norm = false;
+        half.mixer = usual.mixer, half.mixer.kind = models::MixerKind::delta;
+        half.mixer.drop_what_attention_has();
         break;
       case '*':
         half.mixer = usual.mixer;

@@ -88,8 +88,11 @@ void check_mixer(MapReader& map, const models::Transformer& model) {
     problems.error(map.at("mixer"), "'window', 'chunk' and 'sparse' each say which keys a query sees; give one");
   if (mixer.sparse > 0 && mixer.index_heads * mixer.index_dim == 0)
     problems.error(map.at("mixer"), "'sparse' needs an indexer: give 'index_heads' and 'index_dim'");
-  if (model.mla && (mixer.value_columns > 0 || mixer.qk_norm))
-    problems.error(map.at("mixer"), "'value_dim' and 'qk_norm' have no meaning beside 'mla'; leave them out");
+  if (model.mla && (mixer.value_columns > 0 || mixer.qk_norm || mixer.keys_as_values))
+    problems.error(map.at("mixer"),
+                   "'value_dim', 'qk_norm' and 'keys_as_values' have no meaning beside 'mla'; leave them out");
+  if (mixer.keys_as_values && mixer.value_columns > 0)
+    problems.error(map.at("mixer"), "'keys_as_values' says how wide values are; leave 'value_dim' out");
 }
 
 void check_vision(MapReader& map, const models::Transformer& model) {

@@ -39,9 +39,10 @@ class RandomKinds : Draws {
   }
   // Of every layer.
   void mixer() {
-    model += fmt::format(", mixer: {{{}}}", one_of({"window: 128", "window: 1000", "chunk: 256", "gate: true",
-                                                    "sinks: true", "sparse: 200, index_heads: 4, index_dim: 64",
-                                                    "gate: true, window: 333, sinks: true"}));
+    model += fmt::format(", mixer: {{{}}}",
+                         one_of({"window: 128", "window: 1000", "chunk: 256", "gate: true", "sinks: true",
+                                 "sparse: 200, index_heads: 4, index_dim: 64", "gate: true, window: 333, sinks: true",
+                                 "keys_as_values: true", "keys_as_values: true, qk_norm: true"}));
   }
   // A recurrent layer for each one that is not, or layers of one half.
   void mixers() {

@@ -108,8 +108,12 @@ TEST_CASE("what frameworks hold is what the closed form counts, for every mixer"
   wide.value_columns = 24;
   auto sparse = small().mixer();
   sparse.sparse = 32, sparse.index_heads = 4, sparse.index_dim = 8;
+  auto same = small().mixer();
+  same.keys_as_values = same.qk_norm = true;
+  // Of three layers the product of values, 64 x 2 x 16; as many gains of heads of 16 twice.
+  CHECK(parameters(listed(same)) == parameters(small()) - 3 * 64 * 2 * 16 + 3 * 2 * 16);
   for (const auto& mixer : {recurrent(MixerKind::delta), recurrent(MixerKind::mamba2), recurrent(MixerKind::lightning),
-                            gated, wide, sparse, Mixer{.kind = MixerKind::none}}) {
+                            gated, wide, sparse, same, Mixer{.kind = MixerKind::none}}) {
     const auto m = listed(mixer);
     CAPTURE(label({mixer}));
     const auto whole = framework_network(m, {}, {}, {.sequence = 256});
