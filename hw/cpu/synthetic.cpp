@@ -31,12 +31,13 @@ std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_
 enum Stream : std::uint64_t { map_of_tokens, first_token, follows_map, other_token, input_rows, map_of_rows, lengths };
 std::uint64_t stream_of(const graph::Tensor& tensor) { return (std::uint64_t(tensor.kind) + 1) << 32 | tensor.layer; }
 
-// The distribution of a tensor's elements: a constant value, or a normal deviation.
+// The distribution of a tensor's elements: a constant value, and a normal deviation from it.
 struct Distribution {
   float constant = 0;
   double deviation = 0;
 };
-Distribution distribution(const graph::Tensor& tensor) {
+// Of an entry of the outer dimension.
+Distribution distribution(const graph::Tensor& tensor, std::int64_t outer) {
   using enum graph::TensorKind;
   constexpr double kTable = 0.02;
   switch (tensor.kind) {
@@ -83,7 +84,6 @@ Distribution distribution(const graph::Tensor& tensor) {
     case index_weight:
     case mixer_in_weight:
     case convolution:
-    case head_scalars:
     case latent_expert_weight:
     case mixer_value_weight:
     case mixer_state_weight:
@@ -93,12 +93,16 @@ Distribution distribution(const graph::Tensor& tensor) {
     case state_convolution:
       // The inputs are the inner dimension, or the middle one of a matrix that is sharded along its inputs.
       return {0, 1 / std::sqrt(double(tensor.inner > 1 ? tensor.inner : tensor.extent))};
+    // Of Mamba-2: A_log, D and the bias of steps. A state loses about an eighth at each token, and D is 1 (mamba_ssm).
+    case head_scalars:
+      return outer == 1 ? Distribution{1, 0}
+                        : Distribution{outer == 2 ? -2.f : 0, 1 / std::sqrt(double(tensor.extent))};
   }
   return {};
 }
 
 float draw(std::uint64_t seed, std::uint64_t stream, const Distribution& from, std::uint64_t index) {
-  return from.deviation == 0 ? from.constant : float(from.deviation * normal(seed, stream, index));
+  return from.deviation == 0 ? from.constant : from.constant + float(from.deviation * normal(seed, stream, index));
 }
 
 // Calls part(first, last) for ranges of `rows` rows of `elements` elements, on all cores if threads are worth starting.
@@ -199,7 +203,8 @@ double normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
 }
 
 float initial(std::uint64_t seed, const graph::Tensor& tensor, std::uint64_t index) {
-  return draw(seed, stream_of(tensor), distribution(tensor), index);
+  const auto outer = static_cast<std::int64_t>(index) / (tensor.extent * tensor.inner);
+  return draw(seed, stream_of(tensor), distribution(tensor, outer), index);
 }
 
 void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::Rank& rank, std::span<float> held) {
@@ -210,7 +215,6 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
   INVARIANT(static_cast<std::int64_t>(held.size()) == end - begin, "the whole segment or the own shard of it");
   std::fill(held.begin(), held.end(), 0.f);
   for (const graph::Tensor& tensor : segment.tensors) {
-    const Distribution from = distribution(tensor);
     const std::uint64_t stream = stream_of(tensor);
     const std::int64_t first = tensor.first(rank.place);
     // Runs of `inner` elements are contiguous in the segment and in the whole tensor.
@@ -221,6 +225,7 @@ void initialise(std::uint64_t seed, const graph::Segment& segment, const graph::
                            middle = first + run % tensor.slice;
         if (middle >= tensor.extent) continue;  // padding
         const std::int64_t whole = (outer * tensor.extent + middle) * tensor.inner;
+        const Distribution from = distribution(tensor, outer);
         for (std::int64_t i = std::max(at, begin); i < std::min(at + tensor.inner, end); ++i)
           held[static_cast<std::size_t>(i - begin)] =
               draw(seed, stream, from, static_cast<std::uint64_t>(whole + i - at));

@@ -74,7 +74,7 @@ struct Limits {
 Limits limits(const scenario::Scenario& scenario);
 
 // The reference in fp32, if rounding may affect the scenario more than the order of sums does: below fp32 with tensor
-// parallelism.
+// parallelism, and where sequences are cut of layers with a state, whose norms of few columns have steep gradients.
 std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario);
 
 // The options for training the reference of such a run.

@@ -31,6 +31,8 @@ def mixer_parameters(network, l):
     network.make("value_convolution", l, (values, TAPS + 1), (TAPS + 1)**-0.5)
     network.make("state_convolution", l, (2 * keys, TAPS + 1), (TAPS + 1)**-0.5)
     network.make("head_scalars", l, (3, m["heads"]), m["heads"]**-0.5)
+    decay, skip, bias = network.p[l, "head_scalars"]
+    skip[:], bias[:] = 1, (bias.astype(np.float32) - np.float32(2)).astype(np.float64)
     network.p[l, "head_gain"] = np.ones(values)
     network.make("out_weight", l, (h, values), values**-0.5)
 
