@@ -27,6 +27,14 @@ const Sets kHalves = states_of(
     "llama", "{repeat: 1, ffn: none, " + kNarrow +
                  "}, {repeat: 1, mixer: none}, {repeat: 1, ffn: none}, {repeat: 1, ffn: none, " + kWide + "}");
 
+// AdamW compares what it gathered tensor by tensor. Small steps: a table of small numbers before a norm has large
+// gradients, which the usual ones throw about, and rounding with them.
+Sets trained_by(const Sets& network, const Sets& layout) {
+  Sets sets = with(network, {"batch.global=8", "training.optimizer=adamw", "training.learning_rate=0.0001"});
+  sets.insert(sets.end(), layout.begin(), layout.end());
+  return sets;
+}
+
 }  // namespace
 
 TEST_CASE("layers with a state train over ranks what one rank trains, in the memory that was predicted") {
@@ -49,11 +57,7 @@ TEST_CASE("layers with a state train over ranks what one rank trains, in the mem
     for (const Sets& network : {kLlama, kGptStates, kMoe, kHalves}) {
       CAPTURE(layout.front());
       CAPTURE(network.front());
-      // AdamW compares what it gathered tensor by tensor. Small steps: a table of small numbers before a norm has large
-      // gradients, which the usual ones throw about, and rounding with them.
-      Sets sets = with(network, {"batch.global=8", "training.optimizer=adamw", "training.learning_rate=0.0001"});
-      sets.insert(sets.end(), layout.begin(), layout.end());
-      check_trains(kGpt, sets);
+      check_trains(kGpt, trained_by(network, layout));
     }
 }
 
@@ -61,8 +65,7 @@ TEST_CASE("a kernel of a layer with a state that is left out is found out") {
   std::set<KernelKind> met;
   for (const Sets& layout : std::vector<Sets>{{"parallelism={tensor: 2}"},
                                               {"parallelism={pipeline: 2}", "schedule={name: seq1f1b, pieces: 2}"}}) {
-    Sets sets = with(kLlama, {"batch.global=2"});
-    sets.insert(sets.end(), layout.begin(), layout.end());
+    const Sets sets = trained_by(kLlama, layout);
     const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
     const auto prepared = answer::prepare(what.scenario);
     const auto& program = prepared.graph.program_of(prepared.graph.ranks()[0]);
