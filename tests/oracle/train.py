@@ -22,6 +22,7 @@ except ImportError:
 import llama
 import mamba
 import moe
+import muon
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -299,22 +300,6 @@ def stage_of(c, key, stages):
     return layer // (c["layers"] // stages)
 
 
-def matrices(kind, value):
-    """A tensor of a layer as the matrices that Muon steps on one by one; nothing for what takes AdamW's step."""
-    parts = {"qkv_weight": 3, "gate_up_weight": 2, "query_weight": 1, "key_weight": 1, "value_weight": 1, "out_weight": 1,
-             "up_weight": 1, "down_weight": 1}
-    return np.split(value, parts[kind]) if kind in parts else []
-
-
-def orthogonal(x):
-    """What five iterations of Muon's polynomial make of x: it acts on singular values alone. As large as AdamW's steps."""
-    u, s, v = np.linalg.svd(x, full_matrices=False)
-    s = s / (np.sqrt((s * s).sum()) + 1e-7)
-    for _ in range(5):
-        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
-    return 0.2 * math.sqrt(max(x.shape)) * (u * s) @ v
-
-
 def train(c):
     """Losses, gradient norms and final parameters; c["updates"]: at_flush, every_backward (PipeDream), late (2BW), or
     delayed: by c["delay"], in steps of c["together"] iterations that begin with one version (parameter servers)."""
@@ -356,10 +341,10 @@ def train(c):
             previous = {k: v.copy() for k, v in p.items()}
             decay = 1 - c["rate"] * (0.1 if c["optimizer"] == "muon" else 0.01)
             for k in p:
-                if c["optimizer"] == "muon" and matrices(k[1], p[k]):
+                if c["optimizer"] == "muon" and muon.matrices(k[1], p[k]):
                     first[k] = 0.95 * first[k] + g[k]
                     ahead = g[k] + 0.95 * first[k]
-                    step_of = [orthogonal(x) for x in matrices(k[1], ahead)]
+                    step_of = [muon.orthogonal(x) for x in muon.matrices(k[1], ahead)]
                     p[k] = p[k] * decay - c["rate"] * np.concatenate(step_of)
                 elif c["optimizer"] in ("adamw", "muon"):
                     first[k] = 0.9 * first[k] + 0.1 * g[k]
