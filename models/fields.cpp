@@ -1,6 +1,7 @@
 #include "models/fields.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "models/registry.hpp"
 
@@ -66,14 +67,14 @@ std::string summaries() {
   return all;
 }
 
-// "0.001 of adalomo and adamw, else 0.1": a default that follows the optimizer.
+// "0.001 of adalomo, adamw, muon, else 0.1": a default that follows the optimizer.
 std::string of_each(std::string (*says)(const Optimizer&)) {
   const auto otherwise = says({});
-  std::map<std::string, std::string> with;
+  std::map<std::string, std::vector<std::string>> with;
   for (const auto& [name, o] : optimizers())
-    if (const auto said = says(o); said != otherwise) with[said] += (with[said].empty() ? "" : " and ") + name;
+    if (const auto said = says(o); said != otherwise) with[said].push_back(name);
   std::string all;
-  for (const auto& [said, names] : with) all += fmt::format("{} of {}, ", said, names);
+  for (const auto& [said, names] : with) all += fmt::format("{} of {}, ", said, fmt::join(names, ", "));
   return all + "else " + otherwise;
 }
 

@@ -14,7 +14,7 @@ namespace {
 // Three scenarios that together contain every part.
 std::vector<Scenario> examples() {
   return {load_text(kGood + "partition: [11, 12, 12, 12, 12, 12, 12, 13]\n"), load_text(kGoodAbstract),
-          load_text(with(kGood, "gpt3-175b", "deepseek-v3"))};
+          load_text(with(kGood, "gpt3-175b", "deepseek-v3")), load_text(with(kGood, "gpt3-175b", "qwen3-vl-32b"))};
 }
 
 }  // namespace

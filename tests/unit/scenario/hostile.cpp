@@ -202,7 +202,8 @@ TEST_CASE("models that cannot be") {
        {"kv_heads: 8", "kv_heads: 4", "4:23: 'tensor' 8 does not divide the 4 kv_heads of model 'inline'; nearest: 4"},
        {"kv_heads: 8", "ffn: 11004",
         "4:23: 'tensor' 8 does not divide the 11004 ffn columns of model 'inline'; nearest: 7 or 12"},
-       {"kv_heads: 8", "ffn_kind: relu", "2:71: 'ffn_kind' must be one of gelu, swiglu, squared-relu; found 'relu'"},
+       {"kv_heads: 8", "ffn_kind: relu",
+        "2:71: 'ffn_kind' must be one of gelu, swiglu, geglu, squared-relu; found 'relu'"},
        {"layers: 32, ", "", "2:8: missing key 'layers' in 'model'"}});
 }
 
