@@ -136,6 +136,8 @@ TEST_CASE("every kind on the device does what hw/cpu does, on any shape and alig
     }
   std::vector<Trial> others = expert_trials();
   for (Trial& t : context_trials()) others.push_back(std::move(t));
+  for (Trial& t : state_space_trials()) others.push_back(std::move(t));
+  for (Trial& t : document_trials()) others.push_back(std::move(t));
   for (Trial& t : chosen(std::move(others)))
     for (const std::size_t shift : {0, 1}) {
       compare(gpu, t, shift, differences);
@@ -148,7 +150,7 @@ TEST_CASE("every kind on the device does what hw/cpu does, on any shape and alig
       compare(gpu, t, shift, differences);
       ++trials, ++met[t.kernel.kind];
     }
-  CHECK(met.size() == kKernelKinds - 5);  // without the five optimizers
+  CHECK(met.size() == kKernelKinds - 7);  // without the five optimizers, and momentum and step of Muon
   std::printf("%zu trials\n", trials);
 }
 
