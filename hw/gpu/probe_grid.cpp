@@ -177,7 +177,7 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
   grid.add(
       {last_rows}, {bf16, fp32}, kRows,
       [](auto& r) {
-        return Dims{r[0], r[1], r[0], 4};
+        return Dims{r[0], r[1], 4, 4};
       },
       3);
   grid.add(
