@@ -96,7 +96,7 @@ std::vector<Kernel> kernel_grid(bool quick) {
   grid.add({attention_sinks, attention_sinks_gradient}, kHeads, [](auto& h) { return Dims{h[0], h[1], h[2], h[3]}; });
   // Heads of one group each, with states as wide as the heads; sequences of four rows, of which the last three are
   // taken.
-  grid.add({convolve, convolve_gradient}, kRows, [](auto& r) { return Dims{r[0], r[1], r[0], 4, r[1] / 4}; });
+  grid.add({convolve, convolve_gradient}, kRows, [](auto& r) { return Dims{r[0], r[1], r[0], 4}; });
   grid.add({last_rows}, kRows, [](auto& r) { return Dims{r[0], r[1], 4, 4}; });
   grid.add({scan, scan_gradient}, kHeads, [](auto& h) { return Dims{h[0], h[2], h[1], h[1], h[3], h[3]}; });
   grid.add({copy_state}, kElements, [](auto e) { return Dims{e}; });

@@ -171,7 +171,7 @@ std::vector<ProbedKernel> kernel_grid(bool quick) {
   grid.add(
       {convolve, convolve_gradient}, {bf16, fp32}, kRows,
       [](auto& r) {
-        return Dims{r[0], r[1], r[0], 4, r[1] / 4};
+        return Dims{r[0], r[1], r[0], 4};
       },
       3);
   grid.add(
