@@ -30,7 +30,8 @@ enum class Experts : std::uint8_t { all, used, none };
 double mixer_matrices(std::int64_t hidden, const Mixer& mixer);
 double ffn_matrices(std::int64_t hidden, const FeedForward& ffn, Experts experts);
 // Forward FLOPs of what tokens see of each other, for one sequence, beyond the matrices: scores and their products with
-// values, masks not discounted, and the scores of an indexer.
+// values, masks not discounted, and the scores of an indexer: a third of those of a pass and its gradient, which are of
+// all earlier keys and of the chosen ones twice.
 double mixing_flops(const Mixer& mixer, std::int64_t sequence);
 
 // Of the layers alone, without ends and modules of multi-token prediction.

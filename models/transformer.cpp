@@ -52,8 +52,10 @@ static double keys_seen(const Mixer& mixer, double sequence) {
 double mixing_flops(const Mixer& mixer, std::int64_t sequence) {
   const double s = double(sequence);
   if (mixer.kind != MixerKind::attention) return 0;
-  const double index = double(mixer.index_heads * mixer.index_dim);
-  return 2 * s * (keys_seen(mixer, s) * double(mixer.heads * (mixer.score_dim() + mixer.value_dim())) + s * index);
+  const double index = double(mixer.index_heads * mixer.index_dim), chosen = std::min(double(mixer.sparse), s);
+  return 2 * s *
+         (keys_seen(mixer, s) * double(mixer.heads * (mixer.score_dim() + mixer.value_dim())) +
+          (s / 2 + 2 * chosen) / 3 * index);
 }
 
 namespace {

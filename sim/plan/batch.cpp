@@ -46,7 +46,8 @@ double Batch::attended(std::int64_t replicas) const {
       tokens += double(waiting), squares += double(waiting) * double(waiting);
     scores[static_cast<std::size_t>(row % replicas)] += squares / (tokens * double(sequence));
   }
-  return *std::max_element(scores.begin(), scores.end()) / double(rows / replicas);
+  // A few rows may have drawn short documents: a step has no fewer scores than steps have on average.
+  return std::max(needed(), *std::max_element(scores.begin(), scores.end()) / double(rows / replicas));
 }
 
 }  // namespace rehearsal::plan

@@ -111,6 +111,9 @@ void check_whole_matrices(const Job& job) {
   refuse(matrices && job.training.offload.states(), "its states stay on the GPU; leave training.offload out");
   refuse(matrices && job.data_parallel.served(),
          "parameter servers have parts of them; set data_parallel to all-reduce");
+  const bool tower = job.model.vision && job.model.vision->frozen;
+  refuse(matrices && (job.training.frozen() || tower),
+         "those that are frozen are not told from those that learn; set training.optimizer to adamw");
   refuse(job.framework.native_kernels && !optimizer.kernels,
          "this program has no kernels for that; choose a 'framework'");
   refuse(job.framework.native_kernels && matrices && job.parallelism.tensor > 1,

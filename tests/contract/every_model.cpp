@@ -81,7 +81,14 @@ const std::map<std::string, Published> kPublished = {{"llama2-7b", {6'738'415'61
                                                      {"gemma4-26b-a4b", {25.75e9, .005}},
                                                      {"gemma4-31b", {31.25e9, .005}},
                                                      {"kimi-k2.5", {1026.4e9 + .471e9, .001}},
-                                                     {"qwen3-vl-4b", {4.44e9, .002}}};
+                                                     {"qwen3-vl-2b", {2.13e9, .002}},
+                                                     {"qwen3-vl-4b", {4.44e9, .002}},
+                                                     // Its name, a tower of .45 and a module of .9.
+                                                     {"qwen3.6-35b-a3b", {36.3e9, .015}},
+                                                     // README of Step-3.5-Flash, whose layers these are.
+                                                     {"step-3.7-flash", {196.81e9, .005}},
+                                                     {"mimo-7b", {7.83e9, .002}},
+                                                     {"bert-large", {335.1e6, .005}}};
 
 // Published active parameters per token, with half of the last digit or the comment's tolerance. Mixtral: 2401.04088,
 // section 2, and mistral.ai/news/mixtral-8x22b. DeepSeek: abstracts of 2405.04434 and 2412.19437; the latter excludes
@@ -113,7 +120,11 @@ const std::map<std::string, Active> kActive = {{"mixtral-8x7b", {12.9, .05}},
                                                {"glm-5", {40, 1, false}},
                                                {"deepseek-v3.2", {37, .5, false}},
                                                {"kimi-k2", {32, .5, false}},
-                                               {"minimax-m2.5", {10, .5, false}}};
+                                               {"minimax-m2.5", {10, .5, false}},
+                                               {"gemma4-26b-a4b", {3.8 + .57, .06}},
+                                               {"kimi-k2.5", {32 + .47, .5, false}},
+                                               {"qwen3.6-35b-a3b", {3 + .45, .6}},
+                                               {"step-3.7-flash", {11, .5}}};
 
 // "llama3-8b" -> 8e9
 double named_size(const std::string& name) {
