@@ -106,6 +106,7 @@ struct ClusterSpec {
   TopologyChoice node_topology{"nvswitch", {}};  // topology inside a node, if `topology` does not cover it
   std::vector<WrittenLink> written;              // of topology "links"
   Bandwidth nvlink;                              // one GPU, one way
+  std::optional<Bandwidth> nvlink_uncut;         // with all links of its generation, where some are cut off (H800)
   Time nvlink_latency;
   Interconnect interconnect;  // what those links are
   Library library;            // that runs collectives over them

@@ -255,6 +255,10 @@ const Description& cluster_fields() {
           },
           "nodes with GPUs of another kind, in the order of the nodes"),
       field<&ClusterSpec::nvlink>("links.scale_up.bandwidth", bandwidth(), kRequired, "of one GPU, one way"),
+      field<&ClusterSpec::nvlink_uncut>(
+          "links.scale_up.uncut_bandwidth", bandwidth(), std::nullopt,
+          "where links of a GPU are cut off (H800): what it has with all of them; NCCL's all-to-all of experts reaches "
+          "its share of that, or .75 of `bandwidth`"),
       nested<&ClusterSpec::interconnect>("links.scale_up.interconnect", interconnect_fields()),
       settled(opaque<&ClusterSpec::library>(
           "library", "algorithms",

@@ -32,6 +32,20 @@ TEST_CASE("inside a node: a copy for each expert, or one for each GPU that has s
   CHECK(model(models::Dispatcher::deepep, 1).dispatch(tokens(1, true)) == 0);
 }
 
+TEST_CASE("NVLink with links cut off: channels copy what they did, as far as .75 of the rest carries it") {
+  // .35 of 300 GB/s are 105, of 200 GB/s uncut to 300 as well, and of 100 GB/s .75.
+  const auto at = [](double rate, std::optional<double> uncut) {
+    auto machine = test::dgx_a100(1);
+    machine.nvlink = Bandwidth(rate);
+    if (uncut) machine.nvlink_uncut = Bandwidth(*uncut);
+    return 1e6 * 2 * 7 / 8 / (cost::CostModel(machine, {}, models::Framework()).dispatch(tokens(8, false)) - kFixed);
+  };
+  CHECK(at(300e9, std::nullopt) == doctest::Approx(105e9));
+  CHECK(at(200e9, std::nullopt) == doctest::Approx(70e9));
+  CHECK(at(200e9, 300e9) == doctest::Approx(105e9));
+  CHECK(at(100e9, 300e9) == doctest::Approx(75e9));
+}
+
 TEST_CASE("between nodes the slower way decides; two hops send a token to a node once") {
   const double out = .8 * 25e9, met = models::expected_groups(16, 2, 2);
   const double copies = 1e6 * 2 / 2. / out, once = 1e6 * met / 2 / out;
