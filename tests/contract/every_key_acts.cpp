@@ -139,6 +139,9 @@ const std::vector<Question>& questions() {
        {"batch.global=8", "parallelism={expert: 8}", "model={use: qwen3-30b-a3b, layers: 2, expert_latent: 1024}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "model={use: qwen3-vl-2b, layers: 2}", "model.vision.layers=2"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "model={use: gemma4-31b, layers: 2}", "model.vision.layers=2"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=8", "parallelism={expert: 8}", "cluster={use: h800-roce, nodes: 1}",
+        "model={use: qwen3-30b-a3b, layers: 2}", "framework=megatron-2025"}},
       {"gpu/tensor-4.yaml", {}},
       {"measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml", {}},
       {"teaching-1f1b-8-stages.yaml", {}}};
