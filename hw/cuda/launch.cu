@@ -6,7 +6,7 @@
 #include "cuda/check.hpp"
 #include "cuda/device_team.cuh"
 #include "cuda/driver.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/run_passes.hpp"
 
 namespace rehearsal::cuda {
 namespace {

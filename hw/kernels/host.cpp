@@ -4,7 +4,7 @@
 
 #include "kernels/executor.hpp"
 #include "kernels/expert_products.hpp"
-#include "kernels/passes.hpp"
+#include "kernels/run_passes.hpp"
 
 namespace rehearsal::kernels {
 namespace {

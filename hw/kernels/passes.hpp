@@ -1,7 +1,5 @@
 // The kernels that a Call consists of, each with its number of blocks: the same on a GPU and on the host. All kinds but
 // matrix products, which a GPU leaves to a library and the host to a function (host.hpp).
-//
-// run(kernel, blocks) is called for each pass in order; a pass sees the results of earlier ones.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -496,17 +494,5 @@ class Passes {
   const std::int64_t multiprocessors_;
   Run& run_;
 };
-
-template <class Run>
-void passes(const Call& call, int multiprocessors, Run&& run) {
-  switch (call.kernel.precision) {
-    case Precision::fp32:
-      return Passes<float, std::remove_reference_t<Run>>(call, multiprocessors, run).go();
-    case Precision::bf16:
-      return Passes<BFloat16, std::remove_reference_t<Run>>(call, multiprocessors, run).go();
-    default:
-      INVARIANT(false, "kernels are made for fp32 and bf16");
-  }
-}
 
 }  // namespace rehearsal::kernels

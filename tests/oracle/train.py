@@ -23,6 +23,7 @@ import llama
 import mamba
 import moe
 import muon
+from weights import name_of, read_safetensors
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -361,27 +362,6 @@ def train(c):
 
 
 # --- comparison --------------------------------------------------------------------------------------------------------
-def read_safetensors(path):
-    with open(path, "rb") as f:
-        size = int.from_bytes(f.read(8), "little")
-        header = json.loads(f.read(size))
-        data = f.read()
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        assert entry["dtype"] == "F32"
-        tensors[name] = np.frombuffer(data[begin:end], np.float32).astype(np.float64)
-    return tensors
-
-
-def name_of(key):
-    layer, kind = key
-    outside = kind in ("token_table", "position_table", "norm_gain", "norm_bias", "head_weight")
-    return kind if outside else f"layers.{layer}.{kind}"
-
-
 def worst(values, reference):
     return max(abs(a - b) / abs(b) for a, b in zip(values, reference))
 

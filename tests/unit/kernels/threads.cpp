@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/passes.hpp"
+#include "kernels/run_passes.hpp"
 #include "trial.hpp"
 
 namespace rehearsal::kernels {
