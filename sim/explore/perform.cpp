@@ -85,6 +85,11 @@ Performable load_performable(const std::string& path, const std::vector<std::str
     throw UserError(fmt::format(
         "optimizer {} was never tried on GPUs; use --backend loopback or mpi, or --set training.optimizer=adamw",
         scenario.concrete->training.optimizer->name));
+  if (backend == "cuda" && scenario.concrete) {
+    const auto rows = models::layer_table(scenario.concrete->model).rows;
+    if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.spec.mixer.recurrent(); }))
+      throw UserError("layers with a state were never tried on GPUs; use --backend loopback or mpi");
+  }
   if (const auto& p = scenario.parallelism; backend == "cuda" && p.shard > 0 && p.shard < p.data)
     throw UserError(
         "states that some of the replicas share (parallelism.shard) were never tried on GPUs; use --backend loopback "
