@@ -22,11 +22,14 @@ void check_rules(const Job& job) {
     if (!broken.empty()) throw UserError(broken.front().rule);
 }
 
+bool has_states(const models::Transformer& model) {
+  const auto rows = models::layer_table(model).rows;
+  return std::ranges::any_of(rows, [](const auto& row) { return row.spec.mixer.recurrent(); });
+}
+
 // A framework that hands the states of recurrent layers from piece to piece is not known.
 void check_states(const Job& job) {
-  const auto rows = models::layer_table(job.model).rows;
-  const bool recurrent = std::ranges::any_of(rows, [](const auto& row) { return row.spec.mixer.recurrent(); });
-  if (job.pieces > 1 && recurrent && !job.framework.native_kernels)
+  if (job.pieces > 1 && has_states(job.model) && !job.framework.native_kernels)
     throw UserError(
         "the schedule cuts sequences in pieces, and no framework is known to hand the states of recurrent layers from "
         "piece to piece; choose another one, or set 'framework: native'");
@@ -222,8 +225,7 @@ void check_documents(const Job& job) {
       throw UserError(
           "batch.document_mask: this program's own kernels part documents under a causal mask alone; set "
           "training.causal to true, or leave document_mask out");
-    const auto rows = models::layer_table(job.model).rows;
-    if (batch.document_mask && std::ranges::any_of(rows, [](const auto& row) { return row.spec.mixer.recurrent(); }))
+    if (batch.document_mask && has_states(job.model))
       throw UserError(
           "batch.document_mask: this program's own kernels carry the states of recurrent layers from document to "
           "document; leave document_mask out");
