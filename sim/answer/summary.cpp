@@ -8,6 +8,7 @@
 #include "base/parallel.hpp"
 #include "cost/device_memory.hpp"
 #include "lower/delayed.hpp"
+#include "scenario/error_band.hpp"
 #include "timeline/twins.hpp"
 
 namespace rehearsal::answer {
@@ -175,11 +176,19 @@ bool same_answer(const Summary& a, const Summary& b) {
          std::equal(a.contended.begin(), a.contended.end(), b.contended.begin(), b.contended.end(), slows);
 }
 
+double waiting(const Summary& s) {
+  using graph::Category;
+  Time works;
+  for (const auto category : {Category::compute, Category::recompute, Category::optimizer})
+    works += s.breakdown[static_cast<std::size_t>(category)];
+  return s.iteration > Time{} ? 1 - works / s.iteration : 0;
+}
+
 Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const SummaryParts& parts) {
   Summary s;
   const auto& scenario = lowered.scenario;
   s.name = scenario.name, s.file = scenario.file, s.digest = scenario.digest;
-  s.abstract = scenario.abstract.has_value(), s.error_band = scenario.error_band;
+  s.abstract = scenario.abstract.has_value();
   if (scenario.concrete) s.framework = scenario.concrete->framework.name, s.framework_named = scenario.framework_named;
   s.backend = timeline.backend, s.engine = timeline.engine, s.fidelity = timeline.fidelity;
   // Iterations are timed from their own start; the spans are those of the last one, or of the median if several were
@@ -247,6 +256,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   s.breakdown_rank = lowered.graph.ranks()[last.index()].job_rank;
   using graph::Category;
   const auto part = [&](Category c) { return s.breakdown[static_cast<std::size_t>(c)]; };
+  s.error_band = scenario::error_band(scenario, waiting(s));
   s.offload_efficiency =
       offload_efficiency(lowered, last, part(Category::compute) + part(Category::recompute), s.iteration);
   if (timeline.contention && lowered.resource_map) {

@@ -96,6 +96,8 @@ struct SummaryParts {
   bool memory = true, critical_path = true;
   unsigned threads = 1;  // to split the ranks among
 };
+// The share of the step in which the rank of the breakdown computes nothing.
+double waiting(const Summary& summary);
 Summary summarize(const LoweredJob& lowered, const timeline::Timeline& timeline, const SummaryParts& parts = {});
 
 }  // namespace rehearsal::answer

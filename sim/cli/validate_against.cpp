@@ -13,7 +13,6 @@
 #include "published/against.hpp"
 #include "published/report.hpp"
 #include "published/row_scenario.hpp"
-#include "published/widths.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -146,16 +145,15 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
   const auto predictions = published::predict(runs, against);
   if (!options.forecast.empty()) write_file(options.forecast, published::forecast_csv(predictions));
   write_pages(pages, [&] { return published::against_page(predictions, std::string(version())); });
-  const bool text = !options.bands && common.format == Format::text;
-  const auto widths = options.bands || text ? published::widths(predictions, against) : published::Widths{};
   if (options.bands)
-    emit_report(common, published::bands_yaml(predictions, widths));
+    emit_report(common, published::bands_yaml(predictions));
   else if (common.format == Format::json)
     emit_report(common, published::against_json(predictions, std::string(version())));
   else if (common.format == Format::csv)
     emit_report(common, published::against_csv(predictions));
   else
-    emit_report(common, published::against_text(predictions, options.rows, widths));
+    emit_report(common,
+                published::against_text(predictions, options.rows, published::coverage(predictions, against.jobs)));
   if (!options.tolerance) return 0;
   return published::overall(published::score(predictions)).mean <= *options.tolerance ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "answer/predict.hpp"
 #include "base/error.hpp"
@@ -56,18 +57,24 @@ double counted_share(const scenario::Scenario& scenario, double model_flops) {
   return 1 - scores / 2 / model_flops;
 }
 
-// `sets`: of the row and of the whole comparison, before the family's own constants are removed.
-void add_forecast(Prediction& p, const RowScenario& row, const std::vector<Constant>& constants,
-                  std::vector<std::string> sets) {
-  p.family = family_of(p.run.table, p.kind.gpu, p.kind.framework);
-  const auto forecast = forecast_of(constants, p.family, p.kind.gpu, p.kind.framework);
-  p.not_forecast = fmt::format("{}", fmt::join(forecast.missing, ", "));
-  p.forecast_s = p.iteration_s;
-  if (forecast.sets.empty()) return;
-  sets.insert(sets.end(), forecast.sets.begin(), forecast.sets.end());
-  const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", p.run.file, p.run.line), sets);
-  const auto prediction = answer::predict(scenario, answer::Options::time_alone());
-  p.forecast_s = to_seconds(prediction.summary.iteration);
+// `sets`: of the row and of the whole comparison, before any constants are removed.
+void add_forecasts(Prediction& p, const RowScenario& row, const std::vector<Constant>& constants,
+                   const std::vector<std::string>& sets) {
+  std::map<std::vector<std::string>, double> known{{{}, p.iteration_s}};  // steps by what is set
+  for (const auto left : kLeft) {
+    const auto without = forecast_of(constants, {p.family, p.kind.gpu, p.kind.framework, p.causes}, left);
+    auto& forecast = p.forecasts[static_cast<std::size_t>(left)];
+    forecast.missing = fmt::format("{}", fmt::join(without.missing, ", "));
+    auto step = known.find(without.sets);
+    if (step == known.end()) {
+      auto all = sets;
+      all.insert(all.end(), without.sets.begin(), without.sets.end());
+      const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", p.run.file, p.run.line), all);
+      const auto prediction = answer::predict(scenario, answer::Options::time_alone());
+      step = known.emplace(without.sets, to_seconds(prediction.summary.iteration)).first;
+    }
+    forecast.seconds = step->second;
+  }
 }
 
 Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector<Constant>& constants,
@@ -86,8 +93,11 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
                                                        .summary = {.memory = options.memory, .critical_path = false},
                                                        .assumptions = false});
     const auto& summary = prediction.summary;
-    p.kind = scenario::run_class(scenario);
     p.iteration_s = to_seconds(summary.iteration), p.breakdown = summary.breakdown;
+    p.kind = scenario::run_class(scenario, waiting(summary));
+    p.family = family_of(p.run.table, p.kind.gpu, p.kind.framework);
+    p.causes = causes_of(p.kind, scenario.concrete->experts.skew.kind != models::Skew::Kind::uniform);
+    p.band = summary.error_band;
     // If only a rate is printed, the time follows from the model FLOPs as counted here.
     if (p.run.tflops)
       p.run.iteration_s = prediction.lowered->model_flops.value() *
@@ -98,7 +108,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     if (options.without && options.without->bubble)
       p.iteration_s -= to_seconds(summary.breakdown[static_cast<std::size_t>(graph::Category::bubble)]);
     if (options.memory) add_memory(p, row.peak_rank, summary);
-    if (options.forecast) add_forecast(p, row, constants, std::move(sets));
+    if (options.forecast) add_forecasts(p, row, constants, sets);
   } catch (const UserError& error) {
     if (auto unknown = scenario::unknown_keys(error.diagnostics(), options.sets); !unknown.empty())
       throw UserError(std::move(unknown));

@@ -4,149 +4,249 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
-#include <utility>
+#include <set>
+
+#include "base/parallel.hpp"
 
 namespace rehearsal::published {
 namespace {
 
-using scenario::BandRange;
+using scenario::BandModel;
+using scenario::Sides;
+using scenario::Unseen;
 
-// The rows of one class, and the range of their sizes.
-struct Band {
-  std::map<std::string, std::vector<double>> ratios;  // by family
-  std::size_t rows = 0;
-  std::map<std::string, std::size_t> tables;
-  scenario::SizesOfRuns sizes;
-  std::vector<BandRange> narrower;  // bands of classes within this one, which it must contain
+constexpr double kBeyond = .1;             // of runs, on either side
+constexpr std::size_t kRowsOfATable = 60;  // as samples; evenly taken from tables that have more
+constexpr int kRounds = 12;
+constexpr double kNarrowest = .02, kLeastFactor = .25, kMostFactor = 8;
 
-  void add(const Prediction& p, double seconds) {
-    ratios[p.family].push_back(*p.run.iteration_s / seconds), rows++;
-    tables[p.run.table]++;
-    sizes.add(p.kind);
-  }
-  // `width`: uncertainty of the constants, in ln; independent of the scatter of the rows.
-  scenario::KnownBand known(double width = 0) const {
-    const double low = std::log(quantile_by_family(ratios, .1)), high = std::log(quantile_by_family(ratios, .9));
-    const double middle = (low + high) / 2, half = std::hypot((high - low) / 2, width);
-    scenario::KnownBand band{{std::exp(middle - half), std::exp(middle + half)}, sizes};
-    for (const auto& within : narrower) band.range.take_in(within);
-    return band;
-  }
+// A coordinate of the fit: a feature, or what is not known of a run.
+struct Coordinate {
+  std::string key;
+  bool widens;  // never narrows
+};
+const std::vector<Coordinate>& coordinates() {
+  static const auto all = [] {
+    std::vector<Coordinate> list;
+    for (const auto& feature : scenario::features()) list.push_back({feature.key, false});
+    for (const auto unseen : scenario::kUnseen) list.push_back({scenario::key_of(unseen), true});
+    return list;
+  }();
+  return all;
+}
 
-  std::string text(double width = 0) const {
-    const auto range = known(width).range;
-    return fmt::format(
-        "    sequence: [{:.0f}, {:.0f}]\n    parameters: [{:.3g}, {:.3g}]\n    gpus: [{:.0f}, {:.0f}]\n"
-        "    low: {:.3f}\n    high: {:.3f}\n",
-        sizes.sequence.first, sizes.sequence.second, sizes.parameters.first, sizes.parameters.second, sizes.gpus.first,
-        sizes.gpus.second, range.low, range.high);
-  }
-  std::string names_of_tables() const {
-    std::string names;
-    for (const auto& [table, count] : tables) names += fmt::format("{}{} {}", names.empty() ? "" : ", ", count, table);
-    return names;
-  }
+struct Sample {
+  const Prediction* of;
+  std::size_t table;
+  double ratio;  // ln of measured over predicted
+  double weight;
+  std::vector<double> strengths;  // by coordinate
 };
 
-bool is_forecast(const Prediction& p) { return p.timed() && p.not_forecast.empty(); }
+struct Fit {
+  Sides base{.05, .05};
+  std::vector<Sides> factors = std::vector<Sides>(coordinates().size());
+};
 
-// Of all runs, or of all except one family; matched as a scenario would be.
-struct Bands {
-  std::map<std::string, Band> comparable, generations;  // by the text of their class
-  Band all, experts;
-  const Widths& widths;
+// Where a share `q` of the weight lies below; of (value, weight).
+double weighted_quantile(std::vector<std::pair<double, double>>& values, double q) {
+  std::sort(values.begin(), values.end());
+  double whole = 0, sum = 0;
+  for (const auto& [value, weight] : values) whole += weight;
+  for (const auto& [value, weight] : values)
+    if ((sum += weight) >= q * whole) return value;
+  return values.back().first;
+}
 
-  Bands(const std::vector<Prediction>& predictions, const Widths& of_classes, const std::string& without = "")
-      : widths(of_classes) {
-    std::map<std::string, std::string> generation_of;
-    for (const auto& p : predictions) {
-      if (!p.timed() || (!without.empty() && p.family == without)) continue;
-      if (p.kind.experts) {
-        if (is_forecast(p)) experts.add(p, p.forecast_s);
-        continue;
+// Half widths of one side. Every factor is set in turn so that the share beyond is right for the samples that have the
+// feature wholly. Of n tables the share is that of n + 1 (conformal prediction): few tables say less of the next one.
+void fit_side(const std::vector<const Sample*>& samples, bool above, Fit& fit) {
+  const auto side = [above](Sides& s) -> double& { return above ? s.high : s.low; };
+  const auto beyond = [above](const Sample& s) { return std::max(1e-3, above ? s.ratio : -s.ratio); };
+  const std::size_t n = coordinates().size();
+  std::vector<double> scales(samples.size(), 1);  // the product of the factors of a sample
+  const auto rescale = [&] {
+    for (std::size_t i = 0; i < samples.size(); i++) {
+      double log = 0;
+      for (std::size_t f = 0; f < n; f++)
+        if (samples[i]->strengths[f] > 0) log += samples[i]->strengths[f] * std::log(side(fit.factors[f]));
+      scales[i] = std::exp(log);
+    }
+  };
+  std::vector<std::pair<double, double>> values;
+  for (int round = 0; round < kRounds; round++) {
+    rescale();
+    values.clear();
+    for (std::size_t i = 0; i < samples.size(); i++)
+      values.emplace_back(beyond(*samples[i]) / scales[i], samples[i]->weight);
+    side(fit.base) = std::max(kNarrowest, weighted_quantile(values, 1 - kBeyond));
+    for (std::size_t f = 0; f < n; f++) {
+      values.clear();
+      std::set<std::size_t> tables;
+      for (std::size_t i = 0; i < samples.size(); i++)
+        if (samples[i]->strengths[f] >= 1) {
+          values.emplace_back(beyond(*samples[i]) / (side(fit.base) * scales[i]), samples[i]->weight);
+          tables.insert(samples[i]->table);
+        }
+      if (values.empty()) continue;
+      const double few = double(tables.size()) / (double(tables.size()) + 1);
+      const double was = side(fit.factors[f]);
+      const double now = std::clamp(was * weighted_quantile(values, 1 - kBeyond * few),
+                                    coordinates()[f].widens ? 1 : kLeastFactor, kMostFactor);
+      side(fit.factors[f]) = now;
+      for (std::size_t i = 0; i < samples.size(); i++)
+        if (const double s = samples[i]->strengths[f]; s > 0) scales[i] *= std::pow(now / was, s);
+    }
+  }
+}
+
+// Samples of all runs.
+std::vector<Sample> samples_of(const std::vector<Prediction>& predictions) {
+  std::map<std::string, std::vector<const Prediction*>> tables;
+  for (const auto& p : predictions)
+    if (p.timed()) tables[p.run.table].push_back(&p);
+  std::vector<Sample> samples;
+  std::size_t table = 0;
+  for (const auto& [name, rows] : tables) {
+    const auto kept = std::min(rows.size(), kRowsOfATable);
+    for (std::size_t k = 0; k < kept; k++) {
+      const auto& p = *rows[k * rows.size() / kept];
+      std::vector<double> strengths;
+      for (const auto& feature : scenario::features()) strengths.push_back(feature.strength(p.kind));
+      const auto known = strengths.size();
+      strengths.resize(coordinates().size());
+      const auto add = [&](double seconds) {
+        samples.push_back({&p, table, std::log(*p.run.iteration_s / seconds), 1 / double(kept), strengths});
+      };
+      add(p.iteration_s);
+      for (const auto unseen : scenario::kUnseen) {
+        const auto& forecast = p.forecast(left_of(unseen));
+        if (!forecast.missing.empty()) continue;
+        const auto at = known + static_cast<std::size_t>(unseen);
+        strengths[at] = 1;
+        add(forecast.seconds);
+        strengths[at] = 0;
       }
-      const auto name = class_of(p.kind);
-      comparable[name].add(p, p.iteration_s), generation_of[name] = p.kind.generation();
-      if (is_forecast(p)) generations[p.kind.generation()].add(p, p.forecast_s), all.add(p, p.forecast_s);
     }
-    std::erase_if(comparable, [](const auto& of) { return of.second.rows < kFewestRuns; });
-    std::erase_if(generations, [](const auto& of) { return of.second.ratios.size() < kFewestFamilies; });
-    for (const auto& [name, band] : comparable) {
-      const auto range = band.known(width_of(name)).range;
-      if (const auto of = generations.find(generation_of[name]); of != generations.end())
-        of->second.narrower.push_back(range), of->second.sizes.take_in(band.sizes);
-      all.narrower.push_back(range), all.sizes.take_in(band.sizes);
-    }
-    for (const auto& [name, band] : generations) all.narrower.push_back(band.known().range);
-    if (all.rows) experts.narrower.push_back(all.known().range);
+    table++;
   }
-  double width_of(const std::string& of_class) const {
-    const auto found = widths.find(of_class);
-    return found == widths.end() ? 0 : found->second;
+  return samples;
+}
+
+BandModel model_of(const std::vector<Sample>& all, const std::vector<Prediction>& predictions,
+                   const std::function<bool(const Prediction&)>& counts) {
+  std::vector<const Sample*> samples;
+  for (const auto& sample : all)
+    if (counts(*sample.of)) samples.push_back(&sample);
+  Fit fit;
+  if (!samples.empty()) fit_side(samples, false, fit), fit_side(samples, true, fit);
+  BandModel model;
+  model.base = fit.base;
+  for (std::size_t f = 0; f < coordinates().size(); f++) model.factors[coordinates()[f].key] = fit.factors[f];
+  std::map<std::string, std::map<std::string, std::size_t>> tables;  // of a class
+  for (const auto& p : predictions) {
+    if (!p.timed() || !counts(p)) continue;
+    auto& known = model.classes[scenario::class_of(p.kind)];
+    known.sizes.add(p.kind), known.rows++;
+    tables[scenario::class_of(p.kind)][p.run.table]++;
+    model.sizes.add(p.kind);
+    model.gpus[p.kind.gpu]++, model.frameworks[p.kind.framework]++;
   }
-  scenario::Told of(const scenario::RunClass& kind) const {
-    const auto known = [](const auto& bands, const std::string& name, double width) {
-      const auto found = bands.find(name);
-      return found == bands.end() ? std::nullopt : std::optional(found->second.known(width));
-    };
-    const auto name = class_of(kind);
-    const auto alike = known(comparable, name, width_of(name)), such = known(generations, kind.generation(), 0);
-    return scenario::told(kind, alike ? &*alike : nullptr, such ? &*such : nullptr,
-                          kind.experts ? experts.known() : all.known());
-  }
-};
+  for (auto& [name, known] : model.classes)
+    for (const auto& [table, rows] : tables[name])
+      known.tables += fmt::format("{}{} {}", known.tables.empty() ? "" : ", ", rows, table);
+  return model;
+}
+
+const auto kAny = [](const Prediction&) { return true; };
+
+std::string range_text(const std::pair<double, double>& range) {
+  return fmt::format("[{:.4g}, {:.4g}]", range.first, range.second);
+}
+std::string sizes_text(const scenario::SizesOfRuns& sizes) {
+  return fmt::format("sequence: {}, parameters: {}, gpus: {}", range_text(sizes.sequence), range_text(sizes.parameters),
+                     range_text(sizes.gpus));
+}
 
 }  // namespace
 
-std::string class_of(const scenario::RunClass& k) {
-  return fmt::format(
-      "  - gpu: {}\n    software: {}\n    attention: {}\n    recompute: {}\n    precision: {}\n    layout: {}\n", k.gpu,
-      k.framework, k.attention, k.recompute, k.precision, k.layout);
+BandModel fit_bands(const std::vector<Prediction>& predictions) {
+  return model_of(samples_of(predictions), predictions, kAny);
 }
 
-Coverage coverage(const std::vector<Prediction>& predictions, const Widths& widths) {
-  std::map<std::string, std::vector<const Prediction*>> families;
-  for (const auto& p : predictions)
-    if (is_forecast(p)) families[p.family].push_back(&p);
-  Coverage c;
-  for (const auto& [family, rows] : families) {
-    const Bands others(predictions, widths, family);
-    const double share = 1 / double(rows.size());
-    bool any = false;
-    for (const auto* p : rows) {
-      if ((p->kind.experts ? others.experts : others.all).rows == 0) continue;
-      const auto told = others.of(p->kind);
-      any = true;
-      if (told.range.holds(*p->run.iteration_s / p->forecast_s)) c.inside += share;
-      c.width += share * (told.range.high / told.range.low - 1);
-      c.compared += share * double(told.among == scenario::ErrorBand::Among::comparable);
-    }
-    c.families += any;
-  }
-  if (const double n = double(c.families); n > 0) c.inside /= n, c.width /= n, c.compared /= n;
-  return c;
-}
-
-std::string bands_yaml(const std::vector<Prediction>& predictions, const Widths& widths) {
-  const Bands bands(predictions, widths);
-  std::string text = "comparable:\n";
-  for (const auto& [head, band] : bands.comparable)
-    text += fmt::format("{}{}    basis: {} published runs ({})\n", head, band.text(bands.width_of(head)), band.rows,
-                        band.names_of_tables());
-  text += "generation:\n";
-  for (const auto& [name, band] : bands.generations)
-    text += fmt::format(
-        "  - generation: {}\n{}    basis: {} published runs of any framework and layout on such GPUs ({})\n", name,
-        band.text(), band.rows, band.names_of_tables());
-  const auto one = [&](const char* list, const Band& band, const char* what) {
-    if (band.rows)
-      text += fmt::format("{}:\n  -{}    basis: {}\n", list, band.text().substr(3),
-                          fmt::format(fmt::runtime(what), band.rows, band.ratios.size()));
+std::vector<Coverage> coverage(const std::vector<Prediction>& predictions, unsigned jobs) {
+  struct Group {
+    std::string what;
+    std::function<bool(const scenario::RunClass&)> holds;
   };
-  one("all", bands.all, "all {} published runs of dense models, of {} families of publisher, GPU and framework");
-  one("experts", bands.experts,
-      "{} published runs of mixtures of experts, of {} families, and those of dense models, of which more is known");
+  std::vector<Group> groups{{"all", [](const auto&) { return true; }}};
+  const auto dense = [](const scenario::RunClass& run, const char* key) {
+    bool on = false;
+    for (const auto& feature : scenario::features()) on |= feature.key == std::string(key) && feature.strength(run) > 0;
+    return on && run.experts == "none" && !run.eager && !run.adapters;
+  };
+  groups.push_back({"dense models on Hopper", [=](const auto& run) { return dense(run, "hopper"); }});
+  groups.push_back({"dense models on Blackwell", [=](const auto& run) { return dense(run, "blackwell"); }});
+  for (const auto& feature : scenario::features())
+    groups.push_back({feature.words, [&](const auto& run) { return feature.strength(run) >= 1; }});
+
+  const auto samples = samples_of(predictions);
+  std::set<std::string> names;
+  for (const auto& p : predictions)
+    if (p.timed() && p.forecast(Left::family).missing.empty()) names.insert(p.family);
+  const std::vector<std::string> families(names.begin(), names.end());
+  struct Seen {
+    const Prediction* of;
+    bool inside;
+    double width;
+  };
+  std::vector<std::vector<Seen>> seen(families.size());
+  in_parallel(families.size(), jobs, [&](std::size_t i) {
+    const auto model = model_of(samples, predictions, [&](const auto& p) { return p.family != families[i]; });
+    if (model.classes.empty()) return;
+    for (const auto& p : predictions) {
+      if (!p.timed() || p.family != families[i] || !p.forecast(Left::family).missing.empty()) continue;
+      const auto range = told(p.kind, model).range;
+      seen[i].push_back(
+          {&p, range.holds(*p.run.iteration_s / p.forecast(Left::family).seconds), range.high / range.low - 1});
+    }
+  });
+  std::vector<Coverage> all;
+  for (const auto& group : groups) {
+    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> tables;
+    for (const auto& family : seen)
+      for (const auto& each : family)
+        if (group.holds(each.of->kind)) {
+          auto& [inside, width] = tables[each.of->run.table];
+          inside.push_back(each.inside), width.push_back(each.width);
+        }
+    Coverage c{group.what, tables.size()};
+    for (const auto& [name, of] : tables)
+      c.inside += mean(of.first) / double(tables.size()), c.width += mean(of.second) / double(tables.size());
+    if (c.tables || all.empty()) all.push_back(c);
+  }
+  return all;
+}
+
+std::string bands_yaml(const std::vector<Prediction>& predictions) {
+  const auto samples = samples_of(predictions);
+  const auto model = model_of(samples, predictions, kAny);
+  std::string text = fmt::format("base: {{low: {:.4f}, high: {:.4f}}}\nfactors:\n", model.base.low, model.base.high);
+  for (std::size_t f = 0; f < coordinates().size(); f++) {
+    std::set<std::size_t> tables;
+    for (const auto& sample : samples)
+      if (sample.strengths[f] >= 1) tables.insert(sample.table);
+    const auto& factor = model.factors.at(coordinates()[f].key);
+    text += fmt::format("  - {{feature: {}, low: {:.3f}, high: {:.3f}, tables: {}}}\n", coordinates()[f].key,
+                        factor.low, factor.high, tables.size());
+  }
+  text += fmt::format("sizes: {{{}}}\nruns:\n", sizes_text(model.sizes));
+  for (const auto& [name, known] : model.classes)
+    text += fmt::format("  - {{class: {}, {}, rows: {}, tables: '{}'}}\n", name, sizes_text(known.sizes), known.rows,
+                        known.tables);
   return text;
 }
 

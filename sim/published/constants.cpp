@@ -16,6 +16,7 @@ Constant read_constant(scenario::Diagnostics& problems, const scenario::Node& no
   scenario::MapReader map(problems, node, "constant");
   Constant c;
   c.key = map.text("key"), c.gpu = map.text("gpu", ""), c.framework = map.text("software", "");
+  c.cause = map.text("cause", "");
   c.where = fmt::format("{}:{}", *node.origin, node.line);
   if (const auto* value = map.require("value", "what it is")) c.value = scenario::flow_text(*value);
   c.width = map.number("width", {0, 10});
@@ -67,20 +68,43 @@ std::string family_of(const std::string& table, const std::string& gpu, const st
   return fmt::format("{}@{}/{}", std::string(table.begin(), end), gpu, framework);
 }
 
-Forecast forecast_of(const std::vector<Constant>& constants, const std::string& family, const std::string& gpu,
-                     const std::string& framework) {
+Forecast forecast_of(const std::vector<Constant>& constants, const ForecastOf& run, Left left) {
+  const auto is_left = [&](const std::string& family) {
+    const auto at = family.find('@'), slash = family.find('/', at);
+    if (left == Left::framework) return family.substr(slash + 1) == run.framework;
+    if (left == Left::gpu) return family.substr(at + 1, slash - at - 1) == run.gpu;
+    return family == run.family;
+  };
   Forecast forecast;
   for (const auto& c : constants) {
-    if (!c.acts_on(gpu, framework) || std::find(c.saw.begin(), c.saw.end(), family) == c.saw.end()) continue;
-    auto route = c.without.find(family);
+    if (!c.acts_on(run.gpu, run.framework)) continue;
+    const bool concerned = left == Left::cause
+                               ? std::find(run.causes.begin(), run.causes.end(), c.cause) != run.causes.end()
+                               : std::any_of(c.saw.begin(), c.saw.end(), is_left);
+    if (!concerned) continue;
+    const bool alone = left == Left::cause || std::all_of(c.saw.begin(), c.saw.end(), is_left);
+    auto route = c.without.find(run.family);
     if (route == c.without.end()) route = c.without.find("any");
-    if (route == c.without.end()) continue;  // other families support it
-    if (route->second.value.empty())
+    if (route == c.without.end()) {  // other runs support it, or none does
+      if (alone) forecast.missing.push_back(c.key);
+    } else if (route->second.value.empty()) {
       forecast.missing.push_back(c.key);
-    else
+    } else {
       forecast.sets.push_back(c.key + "=" + route->second.value);
+    }
   }
   return forecast;
+}
+
+std::vector<std::string> causes_of(const scenario::RunClass& run, bool natural_routing) {
+  constexpr double kLong = 16384;  // tokens of a sequence
+  std::vector<std::string> causes;
+  if (natural_routing) causes.emplace_back("routing");
+  if (run.adapters) causes.emplace_back("fine-tuning");
+  if (run.eager) causes.emplace_back("eager");
+  if (run.precision == "fp8" || run.precision == "fp4") causes.emplace_back("8 or 4 bits");
+  if (run.sequence >= kLong) causes.emplace_back("long context");
+  return causes;
 }
 
 }  // namespace rehearsal::published

@@ -1,12 +1,13 @@
 // Constants fitted to training runs (configs/constants.yaml), and forecasts without them: each family of runs
-// (publisher, GPU, framework) is predicted a second time with the constants that only it provided replaced by
-// substitutes.
+// (publisher, GPU, framework), framework, GPU and cause is predicted once more with the constants that only it provided
+// replaced by substitutes.
 #pragma once
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "published/score.hpp"
 #include "scenario/files.hpp"
 
 namespace rehearsal::published {
@@ -21,6 +22,7 @@ struct Constant {
   std::string value, where;         // where: file and line
   double width = 0;                 // relative half width
   std::vector<std::string> saw;
+  std::string cause;                          // the only cause (causes_of) whose runs gave it, if there is one
   std::map<std::string, Substitute> without;  // by family, or "any"
   bool acts_on(const std::string& its_gpu, const std::string& its_framework) const {
     return (gpu.empty() || gpu == its_gpu) && (framework.empty() || framework == its_framework);
@@ -33,12 +35,21 @@ std::vector<Constant> read_constants(const scenario::Files& files = scenario::di
 // "mosaic@a100-40g-sxm/fsdp-2023": the table's name up to its first digit or underscore.
 std::string family_of(const std::string& table, const std::string& gpu, const std::string& framework);
 
-// The changes for a family's forecast. `missing`: constants that only this family provided and that have no substitute.
+// The run that a forecast is for.
+struct ForecastOf {
+  std::string family, gpu, framework;
+  std::vector<std::string> causes;
+};
+// The changes for a forecast without what was left out. `missing`: constants that only what is left out gave, and that
+// have no substitute.
 struct Forecast {
   std::vector<std::string> sets;  // "framework.attention_rate=0.5"
   std::vector<std::string> missing;
 };
-Forecast forecast_of(const std::vector<Constant>& constants, const std::string& family, const std::string& gpu,
-                     const std::string& framework);
+Forecast forecast_of(const std::vector<Constant>& constants, const ForecastOf& run, Left left);
+
+// What a run is beyond a dense step in 16 bits with balanced tokens: "routing", "fine-tuning", "eager", "8 or 4 bits",
+// "long context".
+std::vector<std::string> causes_of(const scenario::RunClass& run, bool natural_routing);
 
 }  // namespace rehearsal::published

@@ -55,7 +55,7 @@ Table score_table(const std::vector<Score>& scores) {
     table.rows.push_back({{s.table},
                           count(s.rows),
                           share(s.mean),
-                          s.forecast_rows ? share(s.forecast) : Value{"-"},
+                          s.forecast(Left::family).rows ? share(s.forecast(Left::family).mean) : Value{"-"},
                           share(s.median),
                           share(s.p90),
                           signed_share(s.bias),
@@ -70,21 +70,20 @@ Table score_table(const std::vector<Score>& scores) {
   return table;
 }
 
-Block families(const std::vector<Prediction>& predictions) {
+Block forecasts(const std::vector<Prediction>& predictions, Left left, const char* title) {
   Table table;
-  table.head = {"family", "rows", "mean", "forecast", "bias", "remark"};
+  table.head = {name(left), "rows", "mean", "forecast", "bias", "remark"};
   table.words = {true, false, false, false, false, true};
-  for (const auto& f : score_families(predictions)) {
-    const bool forecast = f.not_forecast.empty();
-    table.rows.push_back({{f.family},
-                          count(f.rows),
-                          share(f.mean),
-                          forecast ? share(f.forecast) : Value{"-"},
-                          forecast ? signed_share(f.bias) : Value{"-"},
-                          {forecast ? "" : "no other route for " + f.not_forecast}});
+  for (const auto& g : score_groups(predictions, left)) {
+    const bool forecast = g.not_forecast.empty();
+    table.rows.push_back({{g.name},
+                          count(g.rows),
+                          share(g.mean),
+                          forecast ? share(g.forecast) : Value{"-"},
+                          forecast ? signed_share(g.bias) : Value{"-"},
+                          {forecast ? "" : "no other route for " + g.not_forecast}});
   }
-  return {"Publisher, GPU and framework", std::move(table), "",
-          "Forecast: without the constants that the family alone gave."};
+  return {title, std::move(table), "", "Forecast: without the constants that these runs alone gave."};
 }
 
 // Breakdown of the predicted times with the largest errors, to show which part is missing or too large.
@@ -144,12 +143,18 @@ Page against_page(const std::vector<Prediction>& predictions, const std::string&
   page.sections.push_back(
       {"The answer",
        {{"", Facts{{{"mean error", share(o.mean), "mean of the tables' means"},
-                    {"forecast", share(o.forecast), "without the constants that a family alone gave"},
+                    {"forecast", share(o.forecast(Left::family)), "without the constants that a family alone gave"},
+                    {"without its framework", share(o.forecast(Left::framework)), "likewise"},
+                    {"without its GPU", share(o.forecast(Left::gpu)), "likewise"},
+                    {"without its cause", share(o.forecast(Left::cause)), "likewise"},
                     {"the best constant rate", share(o.constant), "of each table"}}}},
         {"", scatter(predictions, scores), "scatter",
          "A point is a run; on the line: as predicted; dashed: 10 % off. Errors are predicted / measured - 1."}}});
   page.sections.push_back({"Tables", {{"", score_table(scores)}}});
-  page.sections.push_back({"Families of runs", {families(predictions)}});
+  page.sections.push_back({"Forecasts",
+                           {forecasts(predictions, Left::family, "Publisher, GPU and framework"),
+                            forecasts(predictions, Left::framework, "Frameworks"),
+                            forecasts(predictions, Left::gpu, "GPUs"), forecasts(predictions, Left::cause, "Causes")}});
   page.sections.push_back(
       {"Furthest off", {{"Where the predicted time goes, as a share of the measured", worst(predictions), "worst"}}});
   page.sections.push_back(

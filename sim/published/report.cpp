@@ -31,10 +31,10 @@ std::string row_text(const Prediction& p) {
 
 std::string score_line(const Score& s) {
   const auto rank = [&](double value) { return s.rows < 3 ? std::string("-") : fmt::format("{:.2f}", value); };
-  std::string text =
-      fmt::format("{:<22} {:>5} {:>6.1f} {:>6} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5} {:>5} {:>7.1f}", s.table, s.rows,
-                  s.mean * 100, s.forecast_rows ? fmt::format("{:.1f}", s.forecast * 100) : "-", s.median * 100,
-                  s.p90 * 100, s.bias * 100, rank(s.rank_time), rank(s.rank_rate), s.constant * 100);
+  std::string text = fmt::format(
+      "{:<22} {:>5} {:>6.1f} {:>6} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5} {:>5} {:>7.1f}", s.table, s.rows, s.mean * 100,
+      s.forecast(Left::family).rows ? fmt::format("{:.1f}", s.forecast(Left::family).mean * 100) : "-", s.median * 100,
+      s.p90 * 100, s.bias * 100, rank(s.rank_time), rank(s.rank_rate), s.constant * 100);
   if (s.memory_rows)
     text += fmt::format("   {:>3} {:>5.1f} {:>+6.1f}", s.memory_rows, s.memory_mean * 100, s.memory_bias * 100);
   else
@@ -52,21 +52,50 @@ constexpr const char* kHead =
     "fits\n"
     "                                     cast                           s  FLOP/s\n";
 
-std::string families_text(const std::vector<Prediction>& predictions, const Widths& widths) {
+// What the four kinds of forecasts come to, in points of mean error over tables, and the groups that each leaves out.
+std::string forecasts_text(const std::vector<Prediction>& predictions, const Overall& o) {
   std::string text =
-      "\nFamilies of runs (publisher@GPU/framework), and their forecast: without the constants that they alone gave\n"
-      "                                               rows   mean  forecast   bias\n";
-  for (const auto& f : score_families(predictions))
-    text += f.not_forecast.empty() ? fmt::format("{:<46} {:>5} {:>6.1f} {:>9.1f} {:>+6.1f}\n", f.family, f.rows,
-                                                 f.mean * 100, f.forecast * 100, f.bias * 100)
-                                   : fmt::format("{:<46} {:>5} {:>6.1f}  not forecast: {}\n", f.family, f.rows,
-                                                 f.mean * 100, f.not_forecast);
-  if (const auto c = coverage(predictions, widths); c.families > 1)
-    text += fmt::format(
-        "bands of 80 % made of other families hold {:.0f} % of a family's rows, over {} families; they are {:.0f} % "
-        "wide; comparable runs of others are there for {:.0f} % of rows\n",
-        c.inside * 100, c.families, c.width * 100, c.compared * 100);
+      "\nForecasts: predicted without the constants that only what is left out gave; mean |error| in %\n";
+  for (const auto left : kLeft) {
+    const auto groups = score_groups(predictions, left);
+    const auto worst = std::max_element(groups.begin(), groups.end(),
+                                        [](const auto& a, const auto& b) { return a.forecast < b.forecast; });
+    if (worst == groups.end()) continue;
+    text += fmt::format("  {:<10} {:>5.1f} in the mean of tables; {} left out in turn, the worst {:.1f} ({})\n",
+                        name(left), o.forecast(left) * 100, groups.size(), worst->forecast * 100, worst->name);
+  }
+  for (const auto left : kLeft) {
+    text += fmt::format("\n{:<46} {:>5} {:>6} {:>9} {:>6}\n", fmt::format("left out: its {}", name(left)), "rows",
+                        "mean", "forecast", "bias");
+    for (const auto& g : score_groups(predictions, left))
+      text += g.not_forecast.empty() ? fmt::format("{:<46} {:>5} {:>6.1f} {:>9.1f} {:>+6.1f}\n", g.name, g.rows,
+                                                   g.mean * 100, g.forecast * 100, g.bias * 100)
+                                     : fmt::format("{:<46} {:>5} {:>6.1f}  not forecast: {}\n", g.name, g.rows,
+                                                   g.mean * 100, g.not_forecast);
+  }
   return text;
+}
+
+std::string coverage_text(const std::vector<Coverage>& all) {
+  if (all.empty() || all.front().tables < 2) return "";
+  std::string text = "\nBands of 80 %, made without a row's own family                tables  hold, %  wide, %\n";
+  for (const auto& c : all)
+    text += fmt::format("  {:<58} {:>6} {:>8.0f} {:>8.0f}\n", c.what, c.tables, c.inside * 100, c.width * 100);
+  return text;
+}
+
+Json forecasts_json(const std::vector<Prediction>& predictions) {
+  Json json = Json::object();
+  for (const auto left : kLeft) {
+    Json groups = Json::object();
+    for (const auto& g : score_groups(predictions, left))
+      groups[g.name] = {{"rows", g.rows},
+                        {"mean", g.mean},
+                        {"forecast", g.not_forecast.empty() ? Json(g.forecast) : Json(nullptr)},
+                        {"bias", g.bias}};
+    json[name(left)] = std::move(groups);
+  }
+  return json;
 }
 
 Json score_json(const Score& s) {
@@ -78,8 +107,8 @@ Json score_json(const Score& s) {
           {"bias", s.bias},
           {"rank_correlation_time", s.rank_time},
           {"rank_correlation_rate", s.rank_rate},
-          {"forecast", s.forecast},
-          {"forecast_rows", s.forecast_rows},
+          {"forecast", s.forecast(Left::family).mean},
+          {"forecast_rows", s.forecast(Left::family).rows},
           {"constant_rate", s.constant},
           {"memory", {{"rows", s.memory_rows}, {"mean", s.memory_mean}, {"bias", s.memory_bias}}},
           {"fits",
@@ -91,13 +120,17 @@ Json score_json(const Score& s) {
 }
 
 Json overall_json(const Overall& o) {
-  return {{"tables", o.tables},          {"rows", o.rows},        {"mean", o.mean}, {"median", o.median},
-          {"constant_rate", o.constant}, {"forecast", o.forecast}};
+  return {{"tables", o.tables},
+          {"rows", o.rows},
+          {"mean", o.mean},
+          {"median", o.median},
+          {"constant_rate", o.constant},
+          {"forecast", o.forecast(Left::family)}};
 }
 
 }  // namespace
 
-std::string against_text(const std::vector<Prediction>& predictions, bool rows, const Widths& widths) {
+std::string against_text(const std::vector<Prediction>& predictions, bool rows, const std::vector<Coverage>& coverage) {
   std::string text;
   if (rows) {
     for (const auto& p : predictions) text += row_text(p);
@@ -112,11 +145,11 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows, 
     text += fmt::format(
         "\nmean of {} tables of at least two rows ({} rows): {:.1f} %, forecast {:.1f} %; best constant rate of each: "
         "{:.1f} %\n",
-        o.tables, o.rows, o.mean * 100, o.forecast * 100, o.constant * 100);
+        o.tables, o.rows, o.mean * 100, o.forecast(Left::family) * 100, o.constant * 100);
   if (o.memory_tables)
     text += fmt::format("memory: mean of {} tables ({} rows): {:.1f} %; fits or not as it was in {:.1f} % of {} rows\n",
                         o.memory_tables, o.memory_rows, o.memory * 100, o.fits_right * 100, o.fits_rows);
-  text += families_text(predictions, widths);
+  text += forecasts_text(predictions, o) + coverage_text(coverage);
   std::map<std::string, std::size_t> reasons;
   for (const auto& p : predictions)
     if (!p.not_judged.empty()) reasons[p.not_judged]++;
@@ -128,6 +161,7 @@ std::string against_json(const std::vector<Prediction>& predictions, const std::
   Json json{{"rehearsal", {{"version", version}}}};
   const auto scores = score(predictions);
   json["overall"] = overall_json(overall(scores));
+  json["forecasts"] = forecasts_json(predictions);
   for (const auto& s : scores) json["tables"].push_back(score_json(s));
   for (const auto& p : predictions) {
     Json row{{"id", p.run.id}, {"table", p.run.table}};
@@ -136,7 +170,14 @@ std::string against_json(const std::vector<Prediction>& predictions, const std::
     } else {
       row["predicted_s"] = p.iteration_s;
       row["family"] = p.family;
-      if (p.not_forecast.empty()) row["forecast_s"] = p.forecast_s;
+      for (const auto left : kLeft)
+        if (const auto& forecast = p.forecast(left); forecast.missing.empty())
+          row[left == Left::family ? "forecast_s" : fmt::format("forecast_without_{}_s", name(left))] =
+              forecast.seconds;
+      if (p.band.low)
+        row["error_band"] = {{"low_s", p.iteration_s * *p.band.low},
+                             {"high_s", p.iteration_s * *p.band.high},
+                             {"comparable", p.band.comparable}};
       if (p.run.iteration_s) row["measured_s"] = *p.run.iteration_s, row["error"] = p.error();
       row["predicted_peak_bytes"] = p.peak;
       if (p.measured_peak > 0) row["measured_peak_bytes"] = p.measured_peak, row["memory_error"] = p.memory_error();
@@ -153,32 +194,34 @@ std::string forecast_csv(const std::vector<Prediction>& predictions) {
     const bool judged = p.not_judged.empty();
     std::string reason = p.not_judged;
     std::replace(reason.begin(), reason.end(), '"', '\'');
-    text +=
-        fmt::format("{},{},{},{},{},{},{}\n", p.run.id, p.run.table, p.family,
-                    judged && p.not_forecast.empty() ? fmt::format("{:.6g}", p.forecast_s) : "",
-                    judged ? fmt::format("{:.6g}", p.peak) : "", judged && p.fits, judged ? "" : '"' + reason + '"');
+    text += fmt::format(
+        "{},{},{},{},{},{},{}\n", p.run.id, p.run.table, p.family,
+        judged && p.forecast(Left::family).missing.empty() ? fmt::format("{:.6g}", p.forecast(Left::family).seconds)
+                                                           : "",
+        judged ? fmt::format("{:.6g}", p.peak) : "", judged && p.fits, judged ? "" : '"' + reason + '"');
   }
   return text;
 }
 
 std::string against_csv(const std::vector<Prediction>& predictions) {
   std::string text =
-      "id,table,family,predicted_s,forecast_s,measured_s,error,predicted_peak_bytes,measured_peak_bytes,memory_error,"
-      "fits,ran,not_"
-      "judged\n";
+      "id,table,family,predicted_s,forecast_s,measured_s,error,band_low_s,band_high_s,predicted_peak_bytes,"
+      "measured_peak_bytes,memory_error,fits,ran,not_judged\n";
   for (const auto& p : predictions) {
     const auto& r = p.run;
     const bool judged = p.not_judged.empty();
     const auto number = [](bool there, double value) { return there ? fmt::format("{:.6g}", value) : std::string(); };
     std::string reason = p.not_judged;
     std::replace(reason.begin(), reason.end(), '"', '\'');
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", r.id, r.table, p.family,
-                        number(judged, p.iteration_s), number(judged && p.not_forecast.empty(), p.forecast_s),
-                        number(r.iteration_s.has_value(), r.iteration_s.value_or(0)),
-                        number(p.timed(), p.timed() ? p.error() : 0), number(judged, p.peak),
-                        number(p.measured_peak > 0, p.measured_peak),
-                        number(p.measured_peak > 0, p.measured_peak > 0 ? p.memory_error() : 0), judged && p.fits,
-                        !r.out_of_memory(), judged ? "" : '"' + reason + '"');
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", r.id, r.table, p.family, number(judged, p.iteration_s),
+        number(judged && p.forecast(Left::family).missing.empty(), p.forecast(Left::family).seconds),
+        number(r.iteration_s.has_value(), r.iteration_s.value_or(0)), number(p.timed(), p.timed() ? p.error() : 0),
+        number(judged && p.band.low, p.iteration_s * p.band.low.value_or(0)),
+        number(judged && p.band.high, p.iteration_s * p.band.high.value_or(0)), number(judged, p.peak),
+        number(p.measured_peak > 0, p.measured_peak),
+        number(p.measured_peak > 0, p.measured_peak > 0 ? p.memory_error() : 0), judged && p.fits, !r.out_of_memory(),
+        judged ? "" : '"' + reason + '"');
   }
   return text;
 }

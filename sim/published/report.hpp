@@ -10,7 +10,8 @@
 namespace rehearsal::published {
 
 // One line per table, then the mean of tables; with `rows` also every row, and why rows are not judged.
-std::string against_text(const std::vector<Prediction>& predictions, bool rows, const Widths& widths = {});
+std::string against_text(const std::vector<Prediction>& predictions, bool rows,
+                         const std::vector<Coverage>& coverage = {});
 std::string against_json(const std::vector<Prediction>& predictions, const std::string& version);
 // The prediction of each row, without any measurement.
 std::string forecast_csv(const std::vector<Prediction>& predictions);

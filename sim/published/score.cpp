@@ -8,9 +8,6 @@
 namespace rehearsal::published {
 namespace {
 
-double mean(const std::vector<double>& values) {
-  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.) / double(values.size());
-}
 std::vector<double> absolute(std::vector<double> values) {
   for (double& v : values) v = std::abs(v);
   return values;
@@ -54,7 +51,8 @@ double constant_rate_error(const std::vector<double>& rates) {
 Score score_table(const std::string& table, const std::vector<const Prediction*>& all) {
   Score s;
   s.table = table;
-  std::vector<double> errors, forecasts, predicted, measured, predicted_rate, measured_rate, memory;
+  std::array<std::vector<double>, kLefts> forecasts;
+  std::vector<double> errors, predicted, measured, predicted_rate, measured_rate, memory;
   for (const auto* p : all) {
     if (!p->not_judged.empty()) {
       s.not_judged++;
@@ -65,7 +63,9 @@ Score score_table(const std::string& table, const std::vector<const Prediction*>
     if (p->measured_peak > 0) memory.push_back(p->memory_error());
     if (!p->timed()) continue;
     errors.push_back(p->error());
-    if (p->not_forecast.empty()) forecasts.push_back(p->forecast_error());
+    for (const auto left : kLeft)
+      if (p->forecast(left).missing.empty() && (left != Left::cause || !p->causes.empty()))
+        forecasts[static_cast<std::size_t>(left)].push_back(p->forecast_error(left));
     predicted.push_back(p->iteration_s), measured.push_back(*p->run.iteration_s);
     predicted_rate.push_back(p->flops_per_gpu / p->iteration_s);
     measured_rate.push_back(p->flops_per_gpu / *p->run.iteration_s);
@@ -79,11 +79,41 @@ Score score_table(const std::string& table, const std::vector<const Prediction*>
   s.rank_time = rank_correlation(predicted, measured);
   s.rank_rate = rank_correlation(predicted_rate, measured_rate);
   s.constant = constant_rate_error(measured_rate);
-  s.forecast = mean(absolute(forecasts)), s.forecast_rows = forecasts.size();
+  for (std::size_t i = 0; i < kLefts; i++) s.forecasts[i] = {mean(absolute(forecasts[i])), forecasts[i].size()};
   return s;
 }
 
 }  // namespace
+
+double mean(const std::vector<double>& values) {
+  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.) / double(values.size());
+}
+
+const char* name(Left left) {
+  switch (left) {
+    case Left::family:
+      return "family";
+    case Left::framework:
+      return "framework";
+    case Left::gpu:
+      return "gpu";
+    case Left::cause:
+      return "cause";
+  }
+  return "";
+}
+
+Left left_of(scenario::Unseen unseen) {
+  switch (unseen) {
+    case scenario::Unseen::family:
+      return Left::family;
+    case scenario::Unseen::framework:
+      return Left::framework;
+    case scenario::Unseen::gpu:
+      return Left::gpu;
+  }
+  return Left::family;
+}
 
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -104,29 +134,25 @@ std::vector<Score> score(const std::vector<Prediction>& predictions) {
   return scores;
 }
 
-double quantile_by_family(const std::map<std::string, std::vector<double>>& values, double q) {
-  std::vector<std::pair<double, double>> all;  // value, weight
-  for (const auto& [family, rows] : values)
-    for (const double value : rows) all.emplace_back(value, 1 / double(rows.size()));
-  std::sort(all.begin(), all.end());
-  double sum = 0;
-  for (const auto& [value, weight] : all)
-    if ((sum += weight) >= q * double(values.size())) return value;
-  return all.back().first;
-}
-
-std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions) {
-  std::vector<FamilyScore> all;
+std::vector<GroupScore> score_groups(const std::vector<Prediction>& predictions, Left left) {
+  std::vector<GroupScore> all;
   std::vector<std::vector<double>> errors, forecasts;
   for (const auto& p : predictions) {
-    if (!p.not_judged.empty() || !p.timed()) continue;
-    auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.family == p.family; });
-    if (found == all.end()) {
-      found = all.insert(all.end(), {p.family, p.not_forecast});
-      errors.emplace_back(), forecasts.emplace_back();
+    if (!p.timed()) continue;
+    const auto names = left == Left::cause       ? p.causes
+                       : left == Left::framework ? std::vector{p.kind.framework}
+                       : left == Left::gpu       ? std::vector{p.kind.gpu}
+                                                 : std::vector{p.family};
+    for (const auto& name : names) {
+      auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
+      if (found == all.end()) {
+        found = all.insert(all.end(), {name, ""});
+        errors.emplace_back(), forecasts.emplace_back();
+      }
+      const auto i = static_cast<std::size_t>(found - all.begin());
+      if (found->not_forecast.empty()) found->not_forecast = p.forecast(left).missing;
+      errors[i].push_back(p.error()), forecasts[i].push_back(p.forecast_error(left));
     }
-    const auto i = static_cast<std::size_t>(found - all.begin());
-    errors[i].push_back(p.error()), forecasts[i].push_back(p.forecast_error());
   }
   for (std::size_t i = 0; i < all.size(); i++) {
     all[i].rows = errors[i].size(), all[i].bias = mean(forecasts[i]);
@@ -137,14 +163,16 @@ std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictio
 
 Overall overall(const std::vector<Score>& scores) {
   Overall o;
-  std::vector<double> means, constants, forecasts;
+  std::vector<double> means, constants;
+  std::array<std::vector<double>, kLefts> forecasts;
   std::size_t right = 0;
   std::vector<double> memory;
   for (const auto& s : scores) {
     right += s.ran_fits + s.failed_unfit, o.fits_rows += s.ran_fits + s.ran_unfit + s.failed_unfit + s.failed_fits;
     if (s.memory_rows > 1) memory.push_back(s.memory_mean), o.memory_rows += s.memory_rows;
     if (s.rows < 2) continue;
-    if (s.forecast_rows > 0) forecasts.push_back(s.forecast);
+    for (std::size_t i = 0; i < kLefts; i++)
+      if (s.forecasts[i].rows > 0) forecasts[i].push_back(s.forecasts[i].mean);
     means.push_back(s.mean), constants.push_back(s.constant);
     o.rows += s.rows;
   }
@@ -152,7 +180,8 @@ Overall overall(const std::vector<Score>& scores) {
   o.fits_right = o.fits_rows ? double(right) / double(o.fits_rows) : 0;
   o.tables = means.size();
   if (means.empty()) return o;
-  o.mean = mean(means), o.median = quantile(means, .5), o.constant = mean(constants), o.forecast = mean(forecasts);
+  o.mean = mean(means), o.median = quantile(means, .5), o.constant = mean(constants);
+  for (std::size_t i = 0; i < kLefts; i++) o.forecasts[i] = mean(forecasts[i]);
   return o;
 }
 

@@ -1,14 +1,25 @@
 // The accuracy of predictions, table by table, always compared with that of a constant rate.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "published/run.hpp"
-#include "scenario/run_class.hpp"
+#include "scenario/error_band.hpp"
 #include "timeline/breakdown.hpp"
 
 namespace rehearsal::published {
+
+// What a forecast leaves out: constants that only the row's family of runs gave, only runs of its framework, only runs
+// on its GPU, or only runs of its causes (what the row is beyond a dense pre-training step: causes_of in
+// constants.hpp).
+enum class Left : std::uint8_t { family, framework, gpu, cause };
+inline constexpr Left kLeft[] = {Left::family, Left::framework, Left::gpu, Left::cause};
+inline constexpr std::size_t kLefts = 4;
+const char* name(Left left);
+Left left_of(scenario::Unseen unseen);  // what makes forecasts of runs of which so little is known
 
 // One row, priced and simulated. Times in seconds, memory in bytes.
 struct Prediction {
@@ -21,10 +32,18 @@ struct Prediction {
   bool fits = true;                 // the worst rank on its device
   timeline::Breakdown breakdown{};  // of the rank that ends last
   scenario::RunClass kind;          // as resolved, for the error bands
-  // Predicted without the constants that only its family provided (constants.hpp); the same if there are none.
-  std::string family, not_forecast;  // not_forecast: constants without substitute
-  double forecast_s = 0;
-  double forecast_error() const { return forecast_s / *run.iteration_s - 1; }
+  scenario::ErrorBand band;         // as a scenario is told
+  std::string family;
+  std::vector<std::string> causes;
+  // Predicted without some constants (constants.hpp): as with them if there are none. `missing`: those without
+  // substitute.
+  struct Forecast {
+    double seconds = 0;
+    std::string missing;
+  };
+  std::array<Forecast, kLefts> forecasts;
+  const Forecast& forecast(Left left) const { return forecasts[static_cast<std::size_t>(left)]; }
+  double forecast_error(Left left) const { return forecast(left).seconds / *run.iteration_s - 1; }
   double error() const { return iteration_s / *run.iteration_s - 1; }
   double memory_error() const { return peak / measured_peak - 1; }
   bool timed() const { return not_judged.empty() && run.iteration_s.has_value(); }
@@ -36,8 +55,12 @@ struct Score {
   std::size_t rows = 0;
   double mean = 0, median = 0, p90 = 0, bias = 0;  // of |predicted/measured - 1|; bias is signed
   double rank_time = 0, rank_rate = 0;             // of iteration times and of FLOP/s
-  double forecast = 0;                             // mean error without the constants from the rows' own families
-  std::size_t forecast_rows = 0;
+  struct Forecast {
+    double mean = 0;  // error without some constants
+    std::size_t rows = 0;
+  };
+  std::array<Forecast, kLefts> forecasts;
+  const Forecast& forecast(Left left) const { return forecasts[static_cast<std::size_t>(left)]; }
   double constant = 0;  // mean error of a SINGLE rate for the whole table, fitted to that table
   std::size_t memory_rows = 0;
   double memory_mean = 0, memory_bias = 0;
@@ -52,22 +75,24 @@ std::vector<Score> score(const std::vector<Prediction>& predictions);
 // Over tables with at least two timed rows: the means of `mean` and of `constant`.
 struct Overall {
   std::size_t tables = 0, rows = 0;
-  double mean = 0, median = 0, constant = 0, forecast = 0;
+  double mean = 0, median = 0, constant = 0;
+  std::array<double, kLefts> forecasts{};
+  double forecast(Left left) const { return forecasts[static_cast<std::size_t>(left)]; }
   std::size_t memory_tables = 0, memory_rows = 0, fits_rows = 0;
   double memory = 0, fits_right = 0;  // mean over tables; share of rows
 };
 Overall overall(const std::vector<Score>& scores);
 
-// Families of runs, in order of first appearance: predicted with all constants, and without their own.
-struct FamilyScore {
-  std::string family, not_forecast;
+// Groups of runs that a forecast leaves out (families, frameworks, GPUs or causes), in order of first appearance:
+// predicted with all constants, and without those that only the group gave.
+struct GroupScore {
+  std::string name, not_forecast;
   std::size_t rows = 0;
   double mean = 0, forecast = 0, bias = 0;  // bias: of the forecast, signed
 };
-std::vector<FamilyScore> score_families(const std::vector<Prediction>& predictions);
+std::vector<GroupScore> score_groups(const std::vector<Prediction>& predictions, Left left);
 
-// Quantile over several families with equal weight.
-double quantile_by_family(const std::map<std::string, std::vector<double>>& values, double q);
+double mean(const std::vector<double>& values);  // 0 of none
 
 // Nearest-rank quantile, 0 <= q <= 1, of a list that is not empty.
 double quantile(std::vector<double> values, double q);

@@ -195,7 +195,7 @@ Json error_band(const Result& run) {
   const auto& band = s.error_band;
   return {{"low_s", band.low ? Json(*band.low * to_seconds(s.iteration)) : Json(nullptr)},
           {"high_s", band.high ? Json(*band.high * to_seconds(s.iteration)) : Json(nullptr)},
-          {"comparable", band.low ? Json(band.among == scenario::ErrorBand::Among::comparable) : Json(nullptr)},
+          {"comparable", band.low ? Json(band.comparable) : Json(nullptr)},
           {"basis", band.basis}};
 }
 

@@ -87,7 +87,7 @@ class RunPage {
     std::string band;
     if (s_.error_band.low && !run_.measured)
       band = fmt::format("{}{} to {} by its band",
-                         s_.error_band.among == scenario::ErrorBand::Among::comparable ? "" : "no comparable run; ",
+                         s_.error_band.comparable ? "" : "no comparable run; ",
                          show(seconds(to_seconds(s_.iteration) * *s_.error_band.low)),
                          show(seconds(to_seconds(s_.iteration) * *s_.error_band.high)));
     if (run_.measured) band = iterations_note(run_.measured->iterations);

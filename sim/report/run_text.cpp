@@ -133,13 +133,6 @@ class TextReport {
     return text;
   }
 
-  static const char* among(scenario::ErrorBand::Among runs) {
-    using enum scenario::ErrorBand::Among;
-    return runs == comparable   ? "80 % of comparable runs"
-           : runs == generation ? "none comparable; such GPUs"
-                                : "none comparable; any other";
-  }
-
   void headline() {
     line("");
     const auto& band = s_.error_band;
@@ -148,7 +141,9 @@ class TextReport {
     if (run_.measured)
       expected = iterations_note(run_.measured->iterations);
     else if (band.low && band.high)
-      expected = fmt::format("{}: {:.3f} .. {:.3f} s", among(band.among), seconds * *band.low, seconds * *band.high);
+      expected =
+          fmt::format("{}: {:.3f} .. {:.3f} s", band.comparable ? "80 % of comparable runs" : "none comparable; 80 %",
+                      seconds * *band.low, seconds * *band.high);
     else if (!abstract_)
       expected = "no comparable published runs";
     line("  Iteration    {:<16} {}", paint_.bold(show(s_.iteration)), paint_.dim(expected));

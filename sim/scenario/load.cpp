@@ -326,7 +326,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   read_simulate(context, top, root, scenario);
   if (const Node* plan = top.find("plan")) read_plan_space(context, *plan, root);
   top.finish();
-  if (scenario.concrete && problems.count() == 0) load_error_band(context, scenario);
+  if (scenario.concrete && problems.count() == 0) scenario.bands = read_band_model(context);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(

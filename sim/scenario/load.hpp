@@ -166,8 +166,8 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
 // mesh; on a cluster without NICs, which has a single node, a number of GPUs.
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes);
 
-// The error band that published runs give for predictions like this one (configs/error_bands.yaml).
-void load_error_band(Context& context, Scenario& scenario);
+// How far published runs were from their predictions (error_band.hpp); nullptr after an error.
+std::shared_ptr<const BandModel> read_band_model(Context& context);
 
 std::string digest(const Scenario& scenario);
 

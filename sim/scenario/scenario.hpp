@@ -88,15 +88,14 @@ struct Concrete {
   models::ExpertSettings experts;
 };
 
-// Measured over predicted time of published runs. If no run is comparable, the range of less similar runs, which is
-// wider (run_class.hpp). Empty if no run is relevant; `basis` begins by saying whether any run is comparable.
+// Measured over predicted time of published runs (error_band.hpp). Empty if none is relevant; `basis` begins by saying
+// whether any is comparable.
 struct ErrorBand {
   std::optional<double> low, high;
-  // The runs used: comparable ones; those on GPUs of the same generation; all that are published.
-  enum class Among : std::uint8_t { comparable, generation, all };
-  Among among = Among::comparable;
+  bool comparable = false;
   std::string basis = "no published runs to compare with";
 };
+struct BandModel;
 
 // Lines of the file to point at when a plan or a schedule is refused.
 struct SourceLocations {
@@ -134,7 +133,7 @@ struct Scenario {
   std::optional<Concrete> concrete;
   std::optional<AbstractCosts> abstract;
   std::optional<job::Job> job;  // the training run that the step belongs to
-  ErrorBand error_band;
+  std::shared_ptr<const BandModel> bands;  // what published runs say of predictions
   std::vector<Given> given;
   bool framework_named = false;
   std::vector<OtherFramework> other_framework;  // if it names none: the other candidates

@@ -1,6 +1,6 @@
 // Every published run that a scenario can express, predicted and scored table by table: what `rehearse validate
-// --against` prints. Data: training_runs.csv and vtrain_single_node.csv, with the source of every row. Which tables
-// were used in a fit of a constant, and which only judge: models/README.md, section 7.
+// --against` prints. Every row has its source. Which tables were used in a fit of a constant, and which only judge:
+// models/README.md, section 7.
 //
 // Limits: per table the error of a constant-per-generation model of the same form plus half a point. Larger limits are
 // explained in sim/design/published-runs.md.
@@ -14,19 +14,31 @@
 
 #include "../document_pages.hpp"
 #include "published/against.hpp"
+#include "published/bands.hpp"
 #include "published/report.hpp"
-#include "published/widths.hpp"
 
 using namespace rehearsal;
 using published::FrameworkDetail;
+using published::Left;
 
 namespace {
 
-std::vector<published::Run> runs() {
-  auto all = published::read_runs(TEST_DATA "/fidelity/training_runs.csv");
-  for (const char* more : {"vtrain_single_node", "recipes"})
-    for (auto& run : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", more)))
-      all.push_back(std::move(run));
+// Pre-training of dense models, to which most constants were fitted.
+constexpr const char* kFitted[] = {"training_runs", "vtrain_single_node", "recipes"};
+// What else was compared: experts, long sequences, fine-tuning; tables that were predicted once, unseen, and opened
+// then.
+constexpr const char* kMore[] = {"moe_training", "context_training", "adapters",       "quantised_weights",
+                                 "trainer_h100", "opened_dense",     "opened_experts", "opened_fine_tuning"};
+
+template <class... Lists>
+std::vector<published::Run> runs(const Lists&... lists) {
+  std::vector<published::Run> all;
+  const auto add = [&](const auto& list) {
+    for (const char* file : list)
+      for (auto& run : published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", file)))
+        all.push_back(std::move(run));
+  };
+  (add(lists), ...);
   return all;
 }
 
@@ -38,16 +50,12 @@ published::ValidationRun against(FrameworkDetail detail) {
   return options;
 }
 
-std::vector<published::Prediction> predictions(FrameworkDetail detail) {
-  return published::predict(runs(), against(detail));
-}
-
 const std::vector<published::Prediction>& with_all_knobs() {
-  static const auto all = predictions(FrameworkDetail::knobs);
+  static const auto all = published::predict(runs(kFitted, kMore), against(FrameworkDetail::knobs));
   return all;
 }
-const published::Widths& their_widths() {
-  static const auto all = published::widths(with_all_knobs(), against(FrameworkDetail::knobs));
+const std::vector<published::Coverage>& their_coverage() {
+  static const auto all = published::coverage(with_all_knobs(), against(FrameworkDetail::knobs).jobs);
   return all;
 }
 
@@ -88,22 +96,11 @@ const std::map<std::string, double> kLimits{
     {"nemo2407_longseq", .032},
 };
 
-// Rows of the tables with a test of their own, each predicted once per process. Without memory.
-const std::vector<published::Prediction>& of_others(const std::string& table) {
-  static std::map<std::string, std::vector<published::Prediction>> known;
-  const auto found = known.find(table);
-  if (found != known.end()) return found->second;
-  auto options = against(FrameworkDetail::knobs);
-  options.memory = false;
-  const auto runs = published::read_runs(fmt::format(TEST_DATA "/fidelity/{}.csv", table));
-  return known[table] = published::predict(runs, options);
-}
-
 }  // namespace
 
 TEST_CASE("published runs, with what their tables tell of the framework") {
   const auto& all = with_all_knobs();
-  MESSAGE("\n" << published::against_text(all, false, their_widths()));
+  MESSAGE("\n" << published::against_text(all, false, their_coverage()));
   const auto scores = published::score(all);
   std::size_t judged = 0, below_constant = 0;
   for (const auto& s : scores) {
@@ -118,23 +115,26 @@ TEST_CASE("published runs, with what their tables tell of the framework") {
   // A model that does not beat one fitted rate per table has learned nothing from it. mtnlg's three rows have one rate.
   CHECK(below_constant >= judged - 1);
   const auto overall = published::overall(scores);
-  CHECK(overall.rows > 1800);
-  CHECK(overall.mean < overall.constant / 2.3);
-  // With constants fitted without the row's own family.
-  CHECK(overall.forecast < .067);
-  CHECK(overall.forecast > overall.mean / 2);
-  CHECK(overall.fits_right > .97);
-  // Bands from other families: 80 % of comparable runs, and wider bands for runs that resemble none of them.
-  const auto coverage = published::coverage(all, their_widths());
-  CHECK(coverage.inside > .8);
-  CHECK(coverage.width < 1.2);
+  CHECK(overall.rows > 3000);
+  CHECK(overall.mean < overall.constant / 2);
+  CHECK(overall.forecast(Left::family) < .10);
+  CHECK(overall.forecast(Left::family) > overall.mean / 2);
+  CHECK(overall.fits_right > .95);
+  // Bands made without a run's family hold 80 % of runs, and about as many of each kind of which there is enough.
+  CHECK(their_coverage().front().inside == doctest::Approx(.8).epsilon(.05));
+  CHECK(their_coverage().front().width < .5);
+  for (const auto& coverage : their_coverage())
+    if (coverage.tables >= 9) {
+      CAPTURE(coverage.what);
+      CHECK(coverage.inside > .65);
+    }
 }
 
 TEST_CASE("docs/accuracy.md shows what these runs come to") {
   std::size_t shown = 0;
   for (const auto& command : documents::commands_of("docs/accuracy.md", read(documents::kTop / "docs/accuracy.md")))
     if (command.text.starts_with("rehearse validate --against") && !command.answer.empty()) {
-      const auto text = published::against_text(with_all_knobs(), false, their_widths());
+      const auto text = published::against_text(with_all_knobs(), false, their_coverage());
       documents::compare_or_bless(command, text, "fidelity_published_runs");
       ++shown;
     }
@@ -142,13 +142,10 @@ TEST_CASE("docs/accuracy.md shows what these runs come to") {
 }
 
 TEST_CASE("the README says what all shipped tables come to") {
-  auto scores = published::score(with_all_knobs());
-  for (const char* more : {"adapters", "context_training", "moe_training"})
-    for (auto& score : published::score(of_others(more))) scores.push_back(std::move(score));
-  const auto all = published::overall(scores);
+  const auto all = published::overall(published::score(with_all_knobs()));
   const auto says =
       fmt::format("{},{:03} published runs in {} tables, {:.1f} % in the mean of the tables, {:.1f} % forecast",
-                  all.rows / 1000, all.rows % 1000, all.tables, 100 * all.mean, 100 * all.forecast);
+                  all.rows / 1000, all.rows % 1000, all.tables, 100 * all.mean, 100 * all.forecast(Left::family));
   const auto page = documents::kTop / "README.md";
   auto text = read(page);
   static const std::regex sentence(
@@ -165,21 +162,21 @@ TEST_CASE("the README says what all shipped tables come to") {
   CHECK(said == says);
 }
 
-TEST_CASE("the error bands are those of these runs, and of mixtures of experts") {
-  auto all = with_all_knobs();
-  for (const auto& mixture : of_others("moe_training")) all.push_back(mixture);
-  const auto bands = published::bands_yaml(all, their_widths());
-  std::ifstream file(PROJECT_ROOT "/configs/error_bands.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  INFO(
-      "if this was meant: rehearse validate --against tests/fidelity/training_runs.csv "
-      "tests/fidelity/vtrain_single_node.csv tests/fidelity/recipes.csv tests/fidelity/moe_training.csv --bands");
-  CHECK(std::move(text).str().ends_with(bands));
+TEST_CASE("the error bands are those of these runs") {
+  const auto bands = published::bands_yaml(with_all_knobs());
+  const auto path = documents::kTop / "configs/error_bands.yaml";
+  const auto text = read(path);
+  if (documents::blessing() && !text.ends_with(bands)) {
+    std::ofstream(path, std::ios::binary) << text.substr(0, text.find("base: {")) << bands;
+    return;
+  }
+  INFO("if this was meant: REHEARSAL_BLESS=1 tools/test -R fidelity_published_runs");
+  CHECK(text.ends_with(bands));
 }
 
 TEST_CASE("published runs, with the profile of their framework alone") {
-  const auto overall = published::overall(published::score(predictions(FrameworkDetail::profile)));
+  const auto overall =
+      published::overall(published::score(published::predict(runs(kFitted), against(FrameworkDetail::profile))));
   MESSAGE(fmt::format("mean of {} tables: {:.1f} %, constant rate {:.1f} %", overall.tables, overall.mean * 100,
                       overall.constant * 100));
   CHECK(overall.mean < overall.constant / 2.5);

@@ -2,7 +2,6 @@
 #include "published/bands.hpp"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include <cmath>
 
@@ -11,63 +10,73 @@ using namespace rehearsal::published;
 
 namespace {
 
-Prediction run(const char* family, double ratio, double sequence = 2048) {
+// Measured `ln` above the prediction, with all forecasts as the prediction.
+Prediction run(const std::string& table, double ln, bool eager = false) {
   Prediction p;
-  p.run.table = "t", p.run.iteration_s = ratio;
-  p.family = family, p.iteration_s = p.forecast_s = 1;
-  p.kind = {"a100-x", "s-2021", "flash", "none", "16-bit", "data", sequence, 1e9, 8};
+  p.run.table = table, p.run.iteration_s = std::exp(ln);
+  p.family = table + "@h100/f", p.iteration_s = 1;
+  for (auto& forecast : p.forecasts) forecast.seconds = 1;
+  p.kind = {"h100-x", "s-2021", "flash", "none", "16-bit", "data", "none", 2048, 1e9, 8};
+  p.kind.eager = eager;
   return p;
 }
 
-std::vector<Prediction> runs(const char* family, std::initializer_list<double> ratios) {
-  std::vector<Prediction> all;
-  for (const double ratio : ratios) all.push_back(run(family, ratio));
-  return all;
+// Ten runs of a table, evenly from `low` to `high`, in ln.
+void add_table(std::vector<Prediction>& all, const std::string& name, double low, double high, bool eager = false) {
+  for (int i = 0; i < 10; i++) all.push_back(run(name, low + (high - low) * i / 9, eager));
 }
 
 }  // namespace
 
-TEST_CASE("a band is wider by what constants may be off by, in quadrature, about its middle") {
-  // Of nine the first and the last: exp(-.3) to exp(.3). With .4 of constants: sqrt(.09 + .16) = .5 either way.
+TEST_CASE("a tenth lies beyond a band on either side, by feature") {
   std::vector<Prediction> all;
-  for (const double ln : {-.3, -.2, -.15, -.1, 0., .1, .15, .2, .3}) all.push_back(run("f", std::exp(ln)));
-  const auto name = class_of(all.front().kind);
-  const auto has = [&](const std::string& text, double low, double high) {
-    return text.find(fmt::format("low: {:.3f}\n    high: {:.3f}\n", std::exp(low), std::exp(high))) !=
-           std::string::npos;
-  };
-  CHECK(has(bands_yaml(all), -.3, .3));
-  const auto wide = bands_yaml(all, {{name, .4}});
-  CHECK(has(wide.substr(0, wide.find("all:")), -.5, .5));
-  // The band of all holds that of each class.
-  CHECK(has(wide.substr(wide.find("all:")), -.5, .5));
+  for (int t = 0; t < 9; t++) {
+    add_table(all, "d" + std::to_string(t), -.09, .18);
+    add_table(all, "e" + std::to_string(t), -.09, .72, true);
+  }
+  const auto model = fit_bands(all);
+  const auto dense = model.of_features(all.front().kind), eager = model.of_features(all.back().kind);
+  // One of ten is .18 above, the next .15; of nine tables the share beyond is .09.
+  CHECK(dense.high == doctest::Approx(.18).epsilon(.01));
+  CHECK(eager.high == doctest::Approx(.72).epsilon(.01));
+  CHECK(dense.low == doctest::Approx(eager.low).epsilon(.35));  // what is below does not depend on what is above
+  CHECK(eager.low < .13);
 }
 
-TEST_CASE("a wider class holds the narrower ones, and mixtures of experts are none of the dense") {
-  // Eight like each other, slow; twenty of other layouts as predicted; two mixtures twice as slow.
-  auto all = runs("f", {1.5, 1.5, 1.5, 1.5, 1.6, 1.6, 1.6, 1.6});
-  for (int i = 0; i < 20; ++i) all.push_back(run("g", 1)), all.back().kind.layout = fmt::format("l{}", i);
-  for (int i = 0; i < 2; ++i) all.push_back(run("m", 2)), all.back().kind.experts = true;
+TEST_CASE("what is not known of a run widens its band, as forecasts without it do") {
+  std::vector<Prediction> all;
+  for (int t = 0; t < 9; t++) add_table(all, "d" + std::to_string(t), -.1, .1);
+  for (auto& p : all) p.forecasts[static_cast<std::size_t>(Left::gpu)].seconds = std::exp(-.1);  // .2 at most above
+  const auto model = fit_bands(all);
+  CHECK(model.factor("new_family").high == doctest::Approx(1).epsilon(.01));
+  CHECK(model.factor("new_gpu").high == doctest::Approx(2).epsilon(.05));
+  CHECK(model.factor("new_gpu").low == 1);  // it never narrows
+  const auto known = told(all.front().kind, model);
+  CHECK(known.comparable);
+  auto other = all.front().kind;
+  other.gpu = "h200-y";
+  CHECK_FALSE(told(other, model).comparable);
+  CHECK(std::log(told(other, model).range.high) == doctest::Approx(.2).epsilon(.06));
+  CHECK(std::log(known.range.high) == doctest::Approx(.1).epsilon(.06));
+}
+
+TEST_CASE("coverage is that of bands made without a run's family") {
+  std::vector<Prediction> all;
+  for (int t = 0; t < 9; t++) add_table(all, "d" + std::to_string(t), -.1, .1);
+  add_table(all, "far", .4, .5);
+  const auto coverages = coverage(all);
+  REQUIRE(coverages.front().what == "all");
+  CHECK(coverages.front().tables == 10);
+  CHECK(coverages.front().inside > .7);
+  CHECK(coverages.front().inside <= .9);  // the one that is far lies in no band of the others
+}
+
+TEST_CASE("bands in the form of their file") {
+  std::vector<Prediction> all;
+  add_table(all, "d", -.1, .1);
   const auto text = bands_yaml(all);
-  const auto section = [&](const char* name) { return text.substr(text.find(name)); };
-  CHECK(section("all:").find("low: 1.000\n    high: 1.600\n") != std::string::npos);
-  CHECK(section("experts:").find("low: 1.000\n    high: 2.000\n") != std::string::npos);
-  CHECK(text.find("high: 2.000") == text.rfind("high: 2.000"));
-  CHECK(section("all:").find("28 published runs of dense models, of 2 families") != std::string::npos);
-}
-
-TEST_CASE("coverage asks for the band that a scenario is told of while its family is unknown") {
-  // Eight runs of g are comparable with f's: they fell into 1 to 1.2, two of f's four with them.
-  auto all = runs("f", {1.0, 1.1, 1.3, 1.5});
-  for (const auto& p : runs("g", {1, 1, 1, 1.1, 1.1, 1.2, 1.2, 1.2})) all.push_back(p);
-  const auto c = coverage(all);
-  CHECK(c.families == 2);
-  CHECK(c.compared == doctest::Approx(.5));  // of g's, four runs of f are too few: it is told of all others
-  CHECK(c.inside == doctest::Approx((.5 + 1) / 2));
-  // Constants that may be off by half make room for the others: ln 1.2 / 2 = .09, with .5 exp(.09 + .51) = 1.8.
-  CHECK(coverage(all, {{class_of(all.front().kind), .5}}).inside == doctest::Approx(1));
-  // Sequences four times as long are not comparable.
-  for (auto& p : all)
-    if (p.family == "f") p.kind.sequence *= 4;
-  CHECK(coverage(all).compared == 0);
+  CHECK(text.starts_with("base: {low: "));
+  CHECK(text.find("  - {feature: hopper, low: ") != std::string::npos);
+  CHECK(text.find("  - {class: h100-x s-2021 flash none 16-bit data none, sequence: [2048, 2048], parameters: [1e+09, "
+                  "1e+09], gpus: [8, 8], rows: 10, tables: '10 d'}\n") != std::string::npos);
 }

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "published/bands.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::published;
@@ -24,11 +23,10 @@ std::string error(const std::string& text) {
   return "no error";
 }
 
-Prediction prediction(const std::string& family, const std::string& gpu, double predicted, double forecast,
-                      double measured) {
+Prediction prediction(const std::string& family, double predicted, double forecast, double measured) {
   Prediction p;
   p.run.table = family, p.run.iteration_s = measured;
-  p.family = family, p.kind.gpu = gpu, p.iteration_s = predicted, p.forecast_s = forecast;
+  p.family = family, p.iteration_s = predicted, p.forecasts[0].seconds = forecast;
   return p;
 }
 
@@ -45,13 +43,32 @@ TEST_CASE("what only a family gave is taken by another route") {
       "  - {key: framework.b, value: 1, width: 0.1, saw: [f, g], without: {f: {value: 3, source: s}}}\n"
       "  - {key: cluster.gpu.c, gpu: h100, value: 1, width: 0.1, saw: [f], without: {any: {value: 4, source: s}}}\n"
       "  - {key: framework.d, software: x, value: 1, width: 0.1, saw: [f], without: {any: none}}\n");
-  const auto f = forecast_of(all, "f", "a100", "y");
+  const auto without = [&](const char* family, const char* gpu, const char* framework) {
+    return forecast_of(all, {family, gpu, framework, {}}, Left::family);
+  };
+  const auto f = without("f", "a100", "y");
   CHECK(f.sets == std::vector<std::string>{"framework.a=2", "framework.b=3"});
   CHECK(f.missing.empty());
-  CHECK(forecast_of(all, "f", "h100", "x").sets.size() == 3);
-  CHECK(forecast_of(all, "f", "h100", "x").missing == std::vector<std::string>{"framework.d"});
-  CHECK(forecast_of(all, "g", "a100", "y").sets.empty());  // other families hold b
-  CHECK(forecast_of(all, "h", "h100", "x").sets.empty());
+  CHECK(without("f", "h100", "x").sets.size() == 3);
+  CHECK(without("f", "h100", "x").missing == std::vector<std::string>{"framework.d"});
+  CHECK(without("g", "a100", "y").sets.empty());  // other families hold b
+  CHECK(without("h", "h100", "x").sets.empty());
+}
+
+TEST_CASE("what a framework, a GPU or a cause gave") {
+  const auto all = constants(
+      "  - {key: framework.a, value: 1, width: 0.1, saw: [p@h100/x, q@a100/x], without: {any: {value: 2, source: s}}}\n"
+      "  - {key: framework.b, value: 1, width: 0.1, saw: [p@h100/x, q@a100/y], without: {}}\n"
+      "  - {key: framework.c, value: 1, width: 0.1, saw: [p@h100/x, q@h100/y], without: {}, cause: eager}\n");
+  const auto left = [&](Left what) { return forecast_of(all, {"r@h100/x", "h100", "x", {"eager", "routing"}}, what); };
+  CHECK(left(Left::family).sets.empty());  // it gave nothing
+  CHECK(left(Left::framework).sets == std::vector<std::string>{"framework.a=2"});
+  CHECK(left(Left::framework).missing.empty());  // y supports b and c
+  CHECK(left(Left::gpu).missing == std::vector<std::string>{"framework.c"});
+  CHECK(left(Left::cause).missing == std::vector<std::string>{"framework.c"});
+  scenario::RunClass run;
+  run.precision = "fp8", run.sequence = 32768, run.eager = true;
+  CHECK(causes_of(run, true) == std::vector<std::string>{"routing", "eager", "8 or 4 bits", "long context"});
 }
 
 TEST_CASE("the registry says what is wrong with it") {
@@ -63,18 +80,12 @@ TEST_CASE("the registry says what is wrong with it") {
         std::string::npos);
 }
 
-TEST_CASE("families are scored with and without what they gave; bands of others hold their rows or not") {
+TEST_CASE("families are scored with and without what they gave") {
   std::vector<Prediction> all;
-  for (const double measured : {1.0, 1.1, 1.2, 1.3}) all.push_back(prediction("f", "a100-x", 1, 1, measured));
-  for (const double measured : {1.1, 1.2}) all.push_back(prediction("g", "a100-y", 1.1, 1, measured));
-  all.push_back(prediction("h", "h100", 1, 1, 9));
-  const auto families = score_families(all);
-  REQUIRE(families.size() == 3);
+  for (const double measured : {1.0, 1.1, 1.2, 1.3}) all.push_back(prediction("f", 1, 1, measured));
+  for (const double measured : {1.1, 1.2}) all.push_back(prediction("g", 1.1, 1, measured));
+  const auto families = score_groups(all, Left::family);
+  REQUIRE(families.size() == 2);
   CHECK(families[1].mean == doctest::Approx((0. + .1 / 1.2) / 2));
   CHECK(families[1].forecast == doctest::Approx((.1 / 1.1 + .2 / 1.2) / 2));
-  // None has five like it, so all others make its band: for f 1.1 to 9, which is three of its four rows; for g 1.0 to
-  // 9; for h 1.0 to 1.3, which does not hold it.
-  const auto c = coverage(all);
-  CHECK(c.families == 3);
-  CHECK(c.inside == doctest::Approx((.75 + 1 + 0) / 3));
 }

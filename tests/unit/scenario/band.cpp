@@ -1,9 +1,9 @@
-// Which published runs a prediction is compared with: those of its class and sizes, of its GPU generation, or none.
+// Which published runs a prediction is compared with, and what of it widens its band.
 #include <algorithm>
 #include <cmath>
 
 #include "helpers.hpp"
-#include "scenario/run_class.hpp"
+#include "scenario/error_band.hpp"
 
 using namespace rehearsal;
 using namespace rehearsal::scenario;
@@ -22,7 +22,6 @@ const std::string kMegatron =
 TEST_CASE("the class of a run") {
   const auto kind = run_class(load_text(kMegatron));
   CHECK(kind.gpu == "a100-80g-sxm");
-  CHECK(kind.generation() == "a100");
   CHECK(kind.framework == "megatron-2021");
   CHECK(kind.attention == "unfused");
   CHECK(kind.recompute == "full");
@@ -30,6 +29,9 @@ TEST_CASE("the class of a run") {
   CHECK(kind.layout == "pipeline");
   CHECK(kind.sequence == 2048);
   CHECK(kind.gpus == 1024);
+  CHECK(kind.experts == "none");
+  CHECK(kind.tokens == 2048);
+  CHECK_FALSE(kind.eager);
   CHECK(kind.parameters == doctest::Approx(174.6e9).epsilon(.001));
   const auto layout = [](const std::string& degrees) {
     return run_class(load_text(with(with(with(kMegatron, "gpt3-175b", "llama2-7b"), "1536", "1024"),
@@ -43,91 +45,90 @@ TEST_CASE("the class of a run") {
   CHECK(layout("tensor: 2, pipeline: 2") == "pipeline");
 }
 
-TEST_CASE("comparable runs share class and sizes; then the generation; then all that were published") {
-  using enum ErrorBand::Among;
-  const auto band = [](const std::string& old, const std::string& now) {
-    return load_text(with(kMegatron, old, now)).error_band;
+TEST_CASE("comparable runs share class and sizes; what is less known has a wider band") {
+  const auto band = [](const std::string& old, const std::string& now, double waiting = .1) {
+    return error_band(load_text(with(kMegatron, old, now)), waiting);
   };
   const auto holds = [](const ErrorBand& outer, const ErrorBand& inner) {
     return *outer.low <= *inner.low && *outer.high >= *inner.high;
   };
   const auto own = band("fp16", "bf16");  // both 16 bits
   REQUIRE(own.low);
-  CHECK(own.among == comparable);
+  CHECK(own.comparable);
   CHECK(own.basis.starts_with("comparable are "));
   CHECK(own.basis.find("megatron21_t1") != std::string::npos);
 
-  // Nobody published runs of 2021 with selective recomputation: those of all A100s, which differ more.
+  // Nobody published runs of 2021 with selective recomputation.
   const auto looser = band("recompute: full", "recompute: selective");
   REQUIRE(looser.low);
-  CHECK(looser.among == generation);
+  CHECK_FALSE(looser.comparable);
   CHECK(holds(looser, own));
-  CHECK(looser.basis.starts_with("no published run is comparable; "));
-  CHECK(looser.basis.find("any framework") != std::string::npos);
-  CHECK(band("precision: fp16", "precision: fp32").among == generation);
-
-  // Fewer than five families ran on B200: what all runs say, which is more.
-  const auto none = band("dgx-a100-80g", "b200-sxm");
-  REQUIRE(none.low);
-  CHECK(none.among == all);
-  CHECK(none.basis.starts_with("no published run is comparable; all "));
-  CHECK(holds(none, looser));
+  CHECK(looser.basis.starts_with("no published run is like this one"));
+  // Who waits for others is predicted worse.
+  CHECK(*band("fp16", "bf16", .3).high > *own.high);
 }
 
-TEST_CASE("a mixture of experts has no band of dense models, and what no run was widens it") {
+TEST_CASE("features move a band, and what no run was widens it") {
   const std::string dense =
       "version: 1\nmodel: llama3-8b\ncluster: {use: dgx-h100, nodes: 8}\nparallelism: {data: 64, zero: 1}\n"
       "batch: {global: 256, micro: 1}\nframework: megatron-2025\n";
-  const auto of = [&](const std::string& text) { return load_text(text).error_band; };
-  const auto plain = of(dense), mixture = of(with(dense, "llama3-8b", "mixtral-8x7b"));
-  CHECK(mixture.among == ErrorBand::Among::all);
-  CHECK(mixture.basis.find("mixtures of experts") != std::string::npos);
-  CHECK(*mixture.low < *plain.low);
-  CHECK(*mixture.high > *plain.high);
-  for (const char* unlike : {"training: {optimizer: sgd}\n", "training: {lora: {rank: 8}}\n",
-                             "data_parallel: {kind: parameter-server, servers: 2}\n"}) {
+  const auto of = [&](const std::string& text) { return error_band(load_text(text), .05); };
+  const auto plain = of(dense);
+  CHECK(*of(with(dense, "llama3-8b", "qwen3-30b-a3b")).high > *plain.high);
+  CHECK(of(with(dense, "llama3-8b", "qwen3-30b-a3b")).basis.find("fine-grained") != std::string::npos);
+  for (const char* unlike : {"training: {optimizer: sgd}\n", "data_parallel: {kind: parameter-server, servers: 2}\n"}) {
     CAPTURE(unlike);
     const auto other = of(with(dense, "zero: 1", "zero: 0") + unlike);
-    CHECK(other.among == ErrorBand::Among::all);
-    CHECK(other.basis.starts_with("no published run is comparable: none was "));
+    CHECK_FALSE(other.comparable);
+    CHECK(other.basis.find("none was ") != std::string::npos);
     CHECK(*other.high / *other.low > *plain.high / *plain.low);
   }
-  CHECK_FALSE(load_text(kGood, {"framework=native", "training.optimizer=sgd"}).error_band.low);
+  CHECK_FALSE(error_band(load_text(kGood, {"framework=native", "training.optimizer=sgd"}), 0).low);
 }
 
-// The law of bands, on random classes: a run that is less comparable never gets a narrower band.
+// The law of bands: a run that is less comparable never gets a narrower band.
 TEST_CASE("a band widens with distance, without a jump, and each holds those that are narrower") {
-  const auto band = [](double low, double high, double from, double to) {
-    KnownBand known{{low, high}, {}};
-    known.sizes.sequence = {2048, 4096}, known.sizes.parameters = {1e9, 1e10}, known.sizes.gpus = {from, to};
-    return known;
-  };
-  const auto alike = band(.95, 1.1, 64, 128), such = band(.9, 1.3, 16, 1024), any = band(.7, 1.6, 8, 4096);
+  BandModel model;
+  model.base = {.05, .1};
+  model.factors = {{"new_family", {1.5, 2}}, {"new_gpu", {3, 1.2}}, {"few_tokens", {2, 2}}};
+  model.sizes.sequence = {2048, 4096}, model.sizes.parameters = {1e9, 1e10}, model.sizes.gpus = {16, 1024};
   RunClass run;
-  run.sequence = 2048, run.parameters = 2e9;
-  Told last{{1, 1}, ErrorBand::Among::comparable, 0};
+  run.gpu = "h100", run.framework = "f", run.sequence = 2048, run.parameters = 2e9;
+  auto sizes = model.sizes;
+  sizes.gpus = {64, 128};
+  model.classes[class_of(run)] = {sizes, 8, "8 t"};
+  model.gpus["h100"] = model.frameworks["f"] = 8;
+  const auto at = [&](double gpus, const char* gpu = "h100") {
+    auto its = run;
+    its.gpus = gpus, its.gpu = gpu;
+    return told(its, model);
+  };
+  BandRange last{1, 1};
   for (double gpus = 128; gpus < 1e6; gpus *= 1.01) {
-    run.gpus = gpus;
-    const auto now = told(run, &alike, &such, any), outer = told(run, nullptr, &such, any),
-               outermost = told(run, nullptr, nullptr, any);
+    const auto now = at(gpus);
     CAPTURE(gpus);
-    CHECK(now.range.low <= last.range.low);
-    CHECK(now.range.high >= last.range.high);
-    if (gpus > 128) CHECK(now.range.high / last.range.high < 1.02);
-    for (const auto& [wide, narrow] : {std::pair{&outer, &now}, {&outermost, &outer}}) {
-      CHECK(wide->range.low <= narrow->range.low + 1e-12);
-      CHECK(wide->range.high >= narrow->range.high - 1e-12);
-    }
-    CHECK((now.among == ErrorBand::Among::comparable) == (gpus < 256));
-    last = now;
+    CHECK(now.range.low <= last.low);
+    CHECK(now.range.high >= last.high);
+    if (gpus > 128) CHECK(now.range.high / last.high < 1.02);
+    CHECK((now.comparable != nullptr) == (gpus < 256));
+    const auto other = at(gpus, "z100");
+    CHECK(other.range.low <= now.range.low);
+    CHECK(other.range.high >= now.range.high);
+    last = now.range;
   }
-  run.gpus = 100;
-  CHECK(told(run, &alike, &such, any).range.high == 1.1);
-  run.experts = true;
-  CHECK(told(run, &alike, &such, any).range.high == 1.6);
-  // Two things that no run was: twice half the width on either side, ln(1.6 / .7) = .827.
-  run.experts = false, run.unlike = {"a", "b"};
-  CHECK(told(run, &alike, &such, any).range.high == doctest::Approx(1.6 * std::exp(.827)).epsilon(.001));
+  CHECK(std::log(at(100).range.high) == doctest::Approx(.1));
+  CHECK(std::log(at(512).range.high) == doctest::Approx(.2));          // unlike all of its class
+  CHECK(std::log(at(512, "z100").range.high) == doctest::Approx(.2));  // at least what a new family has
+  CHECK(std::log(at(512, "z100").range.low) == doctest::Approx(-.15));
+  // Two things that no run was: twice half the width on either side.
+  run.unlike = {"a", "b"};
+  CHECK(std::log(at(100).range.high) == doctest::Approx(.3));
+  // Tokens become few from 4,096 to 2,048 on.
+  run.unlike.clear();
+  for (const auto& [tokens, high] : {std::pair{8192., .1}, {3072., .1 * std::sqrt(2.)}, {2048., .2}, {64., .2}}) {
+    run.tokens = tokens;
+    CHECK(std::log(at(100).range.high) == doctest::Approx(high));
+  }
 }
 
 TEST_CASE("who names no framework hears of the others that may be meant") {
