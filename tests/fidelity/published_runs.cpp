@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include "published/against.hpp"
 #include "published/bands.hpp"
 #include "published/report.hpp"
+#include "table.hpp"
 
 using namespace rehearsal;
 using published::FrameworkDetail;
@@ -172,6 +174,30 @@ TEST_CASE("the error bands are those of these runs") {
   }
   INFO("if this was meant: REHEARSAL_BLESS=1 tools/test -R fidelity_published_runs");
   CHECK(text.ends_with(bands));
+}
+
+// Two runs that differ in one switch: what it does to the step, measured and predicted (ab_pairs.csv). Changes below a
+// hundredth are noise.
+TEST_CASE("a switch moves the step as it was measured to") {
+  constexpr double kNoise = .01;
+  std::map<std::string, const published::Prediction*> by_id;
+  for (const auto& p : with_all_knobs())
+    if (p.timed()) by_id[p.run.id] = &p;
+  std::size_t pairs = 0, signs = 0, sizes = 0;
+  std::string text;
+  for (const auto& row : fidelity::rows("ab_pairs.csv")) {
+    const auto *from = by_id.at(row.at("from")), *to = by_id.at(row.at("to"));
+    const double measured = *to->run.iteration_s / *from->run.iteration_s - 1;
+    const double predicted = to->iteration_s / from->iteration_s - 1;
+    const bool sign = std::abs(measured) < kNoise || measured * predicted > 0;
+    const bool size = std::abs(predicted - measured) <= std::max(kNoise, std::abs(measured) / 3);
+    pairs++, signs += sign, sizes += size;
+    text += fmt::format("{:<32} {:>+6.1f} %, said {:>+6.1f} %{}\n", row.at("switch"), measured * 100, predicted * 100,
+                        sign ? size ? "" : "  (size)" : "  WRONG SIGN");
+  }
+  MESSAGE("\n" << text << signs << " signs and " << sizes << " sizes of " << pairs);
+  CHECK(signs >= 21);
+  CHECK(sizes >= 11);
 }
 
 TEST_CASE("published runs, with the profile of their framework alone") {
