@@ -1,5 +1,6 @@
 // The result in numbers: the content of text, JSON and CSV of `run` and `measure`, computed from a timeline.
 #pragma once
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,7 +73,10 @@ struct Summary {
   std::optional<bool> fits;         // on every tier
   std::optional<double> capacity;   // of the device; compared by `fits`
   std::optional<bool> fits_device;  // on the device alone
-  std::vector<TierSummary> tiers;   // beyond the device
+  // Whether the peak is so near to the memory of the device that published runs went either way (docs/accuracy.md).
+  static constexpr double kNarrow = .05;
+  bool narrow() const { return fits_device && peak.device && std::abs(*peak.device / *capacity - 1) <= kNarrow; }
+  std::vector<TierSummary> tiers;  // beyond the device
   std::optional<OffloadEfficiency> offload_efficiency;
   std::int64_t gpus = 0, microbatches = 0;
   timeline::Breakdown breakdown{};

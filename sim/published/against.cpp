@@ -39,7 +39,7 @@ double peak_of(const answer::MemoryFigures& figures, const PeakKind& kind) {
 }
 
 void add_memory(Prediction& p, const std::string& rank, const answer::Summary& summary) {
-  p.fits = summary.fits.value_or(true);
+  p.fits = summary.fits.value_or(true), p.narrow = summary.narrow();
   const auto kind = peak_kind(p.run);
   const auto& figures = rank == "first"  ? summary.ranks.front().peak
                         : rank == "last" ? summary.ranks.back().peak

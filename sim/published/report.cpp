@@ -147,8 +147,12 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows, 
         "{:.1f} %\n",
         o.tables, o.rows, o.mean * 100, o.forecast(Left::family) * 100, o.constant * 100);
   if (o.memory_tables)
-    text += fmt::format("memory: mean of {} tables ({} rows): {:.1f} %; fits or not as it was in {:.1f} % of {} rows\n",
-                        o.memory_tables, o.memory_rows, o.memory * 100, o.fits_right * 100, o.fits_rows);
+    text += fmt::format(
+        "memory: mean of {} tables ({} rows): {:.1f} %; fits or not as it was in {:.1f} % of {} rows, in {:.0f} % of "
+        "the {} "
+        "that are within 5 % of their GPU's memory\n",
+        o.memory_tables, o.memory_rows, o.memory * 100, o.fits_right * 100, o.fits_rows, o.narrow_right * 100,
+        o.narrow_rows);
   text += forecasts_text(predictions, o) + coverage_text(coverage);
   std::map<std::string, std::size_t> reasons;
   for (const auto& p : predictions)

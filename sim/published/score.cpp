@@ -60,6 +60,7 @@ Score score_table(const std::string& table, const std::vector<const Prediction*>
     }
     const bool failed = p->run.out_of_memory();
     (failed ? (p->fits ? s.failed_fits : s.failed_unfit) : (p->fits ? s.ran_fits : s.ran_unfit))++;
+    if (p->narrow) s.narrow++, s.narrow_right += failed != p->fits;
     if (p->measured_peak > 0) memory.push_back(p->memory_error());
     if (!p->timed()) continue;
     errors.push_back(p->error());
@@ -165,9 +166,10 @@ Overall overall(const std::vector<Score>& scores) {
   Overall o;
   std::vector<double> means, constants;
   std::array<std::vector<double>, kLefts> forecasts;
-  std::size_t right = 0;
+  std::size_t right = 0, narrow = 0;
   std::vector<double> memory;
   for (const auto& s : scores) {
+    o.narrow_rows += s.narrow, narrow += s.narrow_right;
     right += s.ran_fits + s.failed_unfit, o.fits_rows += s.ran_fits + s.ran_unfit + s.failed_unfit + s.failed_fits;
     if (s.memory_rows > 1) memory.push_back(s.memory_mean), o.memory_rows += s.memory_rows;
     if (s.rows < 2) continue;
@@ -178,6 +180,7 @@ Overall overall(const std::vector<Score>& scores) {
   }
   o.memory_tables = memory.size(), o.memory = mean(memory);
   o.fits_right = o.fits_rows ? double(right) / double(o.fits_rows) : 0;
+  o.narrow_right = o.narrow_rows ? double(narrow) / double(o.narrow_rows) : 0;
   o.tables = means.size();
   if (means.empty()) return o;
   o.mean = mean(means), o.median = quantile(means, .5), o.constant = mean(constants);

@@ -30,6 +30,7 @@ struct Prediction {
   double peak = 0;                  // counted as `run.peak_memory` was, on the same rank
   double measured_peak = 0;         // the measured one in bytes; 0 = not printed
   bool fits = true;                 // the worst rank on its device
+  bool narrow = false;              // its peak is near the memory of the device
   timeline::Breakdown breakdown{};  // of the rank that ends last
   scenario::RunClass kind;          // as resolved, for the error bands
   scenario::ErrorBand band;         // as a scenario is told
@@ -66,6 +67,7 @@ struct Score {
   double memory_mean = 0, memory_bias = 0;
   // Rows that ran and rows that did not fit, by prediction.
   std::size_t ran_fits = 0, ran_unfit = 0, failed_unfit = 0, failed_fits = 0;
+  std::size_t narrow = 0, narrow_right = 0;  // of these, near the memory of the device
   std::size_t not_judged = 0;
 };
 
@@ -80,6 +82,8 @@ struct Overall {
   double forecast(Left left) const { return forecasts[static_cast<std::size_t>(left)]; }
   std::size_t memory_tables = 0, memory_rows = 0, fits_rows = 0;
   double memory = 0, fits_right = 0;  // mean over tables; share of rows
+  std::size_t narrow_rows = 0;
+  double narrow_right = 0;
 };
 Overall overall(const std::vector<Score>& scores);
 

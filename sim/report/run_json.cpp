@@ -43,9 +43,11 @@ Json ranks(const answer::Summary& summary) {
 // The device per GPU; other tiers per node, since its GPUs share them.
 Json tiers(const answer::Summary& s) {
   if (s.abstract) return nullptr;
-  Json json = {
-      {name(Tier::device),
-       {{"peak_bytes", number(s.peak.device)}, {"capacity_bytes", number(s.capacity)}, {"fits", s.fits_device}}}};
+  Json json = {{name(Tier::device),
+                {{"peak_bytes", number(s.peak.device)},
+                 {"capacity_bytes", number(s.capacity)},
+                 {"fits", s.fits_device},
+                 {"narrow", s.fits_device ? Json(s.narrow()) : Json()}}}};
   for (const auto& t : s.tiers)
     json[name(t.tier)] = {{"peak_bytes", number(t.per_node)},
                           {"peak_per_gpu_bytes", number(t.per_gpu)},

@@ -222,7 +222,8 @@ class TextReport {
       return;
     }
     line("  Memory       {} allocated, {} reserved, {} on the device of {}: {}", show(bytes(s_.peak.allocated)),
-         show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)), fit(*s_.fits_device));
+         show(bytes(*s_.peak.reserved)), show(bytes(*s_.peak.device)), show(bytes(*s_.capacity)),
+         fit(*s_.fits_device) + (s_.narrow() ? ", narrowly" : ""));
     for (const auto& t : s_.tiers)
       line("  {:<12} {} of a node{}", t.tier == Tier::host ? "Host memory" : "NVMe", show(bytes(t.per_node)),
            t.capacity ? fmt::format(" of {}: {}", show(bytes(*t.capacity)), fit(*t.fits)) : "");
