@@ -227,9 +227,10 @@ const Description& training_fields() {
       field<&T::overlap_gathers>("overlap.parameters", boolean(), std::nullopt,
                                  "ZeRO-3's gathers under the pass; ZeRO-1's, of what a step has updated, under the "
                                  "forward of the next one; without these only false"),
-      choice<&T::kernels>("kernels", {{"fused", Kernels::fused}, {"unfused", Kernels::unfused}}, kDefault,
-                          "unfused: norms, GELU or SwiGLU, softmax and Adam operation by operation, each with its own "
-                          "reads and writes; not of compiled framework"),
+      choice<&T::kernels>(
+          "kernels", {{"fused", Kernels::fused}, {"unfused", Kernels::unfused}}, kDefault,
+          "unfused: norms, rotations, GELU or SwiGLU and softmax operation by operation, each with its own "
+          "reads and writes; not of compiled framework"),
       field<&T::bucket>("bucket", size(), std::nullopt,
                         "gradients that are reduced at a time under the backward, else as the framework does"),
       field<&T::buffer_size>("buffers.size", size(), std::nullopt,
@@ -405,6 +406,12 @@ const Description& framework_fields() {
       field<&S::activated_traffic>("activated_traffic", number_above(0, 10), kDefault, "of activations of experts"),
       field<&S::fused_activation>("fused_activation", number_above(0, 1), kDefault,
                                   "what `fused_grouped_mlp` leaves of the latter"),
+      field<&S::zero3_launches>("zero3_launches", number(0, 1e6), kDefault,
+                                "with zero 3, also on one GPU, fetching and releasing the modules of a layer takes as "
+                                "long as so many launches, in each pass (hooks of DeepSpeed)"),
+      field<&S::expert_slices>("expert_slices", boolean(), kDefault,
+                               "experts go one by one over slices of one tensor of all, whose gradient is cleared and "
+                               "added up for each of them (GraniteMoe of transformers)"),
       field<&S::unbound_host>("unbound_host", number_above(0, 10), kDefault,
                               "launches without `host_bound_to_cores` take so much longer"),
       field<&S::dispatch_nvlink_share>("dispatch_nvlink_share", fraction(), kDefault,
@@ -422,8 +429,9 @@ const Description& framework_fields() {
                                      "gradients are allocated when a backward has made them, and given back after the "
                                      "step"),
       field<&S::foreach_step>("foreach_step", boolean(), kDefault,
-                              "AdamW takes the roots of all second moments before it uses the first: one more moment "
-                              "while it steps"),
+                              "AdamW goes over all tensors operation by operation (torch's for-each): it moves three "
+                              "times as much, and takes the roots of all second moments before it uses the first: one "
+                              "more moment while it steps"),
       choice<&S::loss>(
           "loss",
           {{"vocabulary-parallel", LossKernels::vocabulary_parallel},

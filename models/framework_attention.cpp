@@ -101,16 +101,22 @@ double FrameworkRewrite::rotation_traffic() const {
   const auto& m = layer_.mixer;
   const double rows = double(local_.tokens);
   if (m.mla) return 1.5 * 2 * rows * double(local_.heads * (2 * m.score_dim() + m.value_dim()));
+  // transformers' apply_rotary_pos_emb, of queries and keys: times cosines 4, half of it negated 2, both halves joined
+  // 4, times sines 4, sum 6; rows of cosines and sines are the same for all heads.
+  if (eager_rotation()) return (12 + 8 * kSpread) * rows * double(local_.query + local_.keys);
   if (run_.model.is_moe()) return 4 * rows * double(local_.query + local_.keys);
   return fused_ * (llama() ? 18 : 12) * local_.split_hidden;
 }
 
-// Transposes, and column sums for the bias gradients: 2 bytes read of f + 3h columns.
+// Transposes, and column sums for the bias gradients: 2 bytes read of f + 3h columns. Of a rotation operation by
+// operation: of both products 4 each, negated 2, of either half a cleared array 2 and a copy 2, their sum 6, and that
+// of both branches 6.
 void FrameworkRewrite::backward_rotate(const Operator& op) {
   const auto& l = local_;
-  const bool biases = !run_.model.is_moe() && !layer_.mixer.mla;
+  const bool biases = !run_.model.is_moe() && !layer_.mixer.mla && !eager_rotation();
   const double moved = biases ? fused_ * (12 * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden))
-                              : 1.5 * rotation_traffic();
+                       : eager_rotation() ? (22 + 8 * kSpread) * double(l.tokens) * double(l.query + l.keys)
+                                          : 1.5 * rotation_traffic();
   Operands operands;
   for (const auto v : op.out)
     if (gradients_[v] && std::find(op.in.begin(), op.in.end(), v) == op.in.end())

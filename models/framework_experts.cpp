@@ -178,10 +178,22 @@ void FrameworkRewrite::backward_experts(const Operator& op) {
   part_.input_gradient_steps.push_back({name, input_gradient(forward), std::move(operands)});
   const Index kept = casts_[x].value_or(x);
   if (run_.training.frozen()) return adapted(op) ? backward_adapter(op, x, x) : void();
+  if (run_.framework.expert_slices) select_experts(forward);
   weights_.push_back(
       {name,
        {up ? "experts up weights" : "experts down weights", weight_gradient(forward), {read(dy), read(kept)}},
        {read(dy), read(kept)}});
+}
+
+// Each expert's product reads a slice of a tensor of all experts (transformers, GraniteMoeParallelExperts): of every
+// slice autograd makes a gradient as large as that tensor, cleared, into which the slice is copied (select_backward),
+// and adds it to the sum of the others: 2 bytes written, then 6 read and written, of 16 bits.
+void FrameworkRewrite::select_experts(const Gemm& product) {
+  const double all = double(product.n) * double(product.k) * double(product.batch);
+  const double moved = double(product.batch) * wide_ * (2 + 6) * all;
+  const Index cleared = value(element_ * all), sum = value(element_ * all);
+  part_.input_gradient_steps.push_back(
+      plain("gradients of slices", moved, 2 * product.batch, {write(cleared), write(sum)}));
 }
 
 // The sum with the shared experts: read twice, written once. The gradient of a skip connection is that of the sum,

@@ -41,8 +41,14 @@ constexpr Count kGraph{2, 2};      // of what was captured: a replay, and copies
 constexpr Count kOverlap{15, 15};  // five nodes of a pass beside another's: streams, events, a backward of its own each
 constexpr double kCheckpoint = 13;  // of one boundary, in the backward: states of random numbers, forward, backward
 // Hugging Face's eager layers (Qwen, Llama): counted in a Kineto trace (Qwen1.5-0.5B, H100), forward; the backward is
-// what is left of the kernels of a step of Llama 1B (tests/fidelity/trainer_h100_kernels.csv).
-constexpr Count kEager{49, 95};
+// what is left of the kernels of a step of Llama 1B (tests/fidelity/trainer_h100_kernels.csv). Of these, operations of
+// two norms (8 each, 10 backward) and of the rotation of queries and keys (5 each, 6 backward) that fused kernels are
+// not: one of a norm, one of a rotation, and one each backward.
+constexpr Count kEager{49, 95}, kFusedAway{2 * 7 + 2 * 4, 2 * 9 + 2 * 5};
+// transformers' GraniteMoe: router, sorting and rows of the chosen experts; of each expert two slices and two products,
+// and backward two gradients of either, a cleared one of the slice, its copy and a sum.
+constexpr Count kSlices{22, 20};
+constexpr double kSliceForward = 4, kSliceBackward = 10;
 // Launches of adapters and of copies of quantised matrices in a backward, over those in a forward: 8.6 over 6 (the same
 // table).
 constexpr double kBesideBackward = 1.4;
@@ -71,8 +77,14 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
   const double beside = double(frozen_launches(false)), beside_experts = double(frozen_launches(true));
   all.attention = beside, all.experts = beside_experts;
   all.backward = kBesideBackward * (beside + beside_experts) + checkpoints();
-  if (framework.launches == LaunchCounts::eager && !has_experts()) {
+  if (framework.launches == LaunchCounts::eager && (!has_experts() || framework.expert_slices)) {
     add(all.attention, kEager);
+    if (has_experts()) {
+      add(all.router, kSlices);
+      all.experts += kSliceForward * held, all.backward += kSliceBackward * held;
+    }
+    if (run_.training.kernels == Kernels::fused)
+      all.attention -= kFusedAway.forward, all.backward -= kFusedAway.backward;
     return all;
   }
   const bool captured =

@@ -127,7 +127,9 @@ class FrameworkRewrite {
   Gemm expert_product(const Operator& op) const;
   double expert_activation_bytes(bool back) const;  // per element of the experts' width
   double activated() const;                         // times that kernels of that width move it
+  void select_experts(const Gemm& product);
   double rotation_traffic() const;
+  bool eager_rotation() const { return run_.training.kernels == Kernels::unfused && llama() && !layer_.mixer.mla; }
   Operands attended(const Operator& op) const;
   Operands gradients_of_attended(const Operator& op);
   FusedAttention fused_attention(bool backward) const;

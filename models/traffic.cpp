@@ -1,5 +1,5 @@
-// The unfused entries count every operation as a kernel: r reads and w writes of 2-byte elements are 2 (r + w) bytes.
-// They were never compared with a run.
+// The unfused entries count every operation as a kernel: r reads and w writes of 2-byte elements are 2 (r + w) bytes,
+// times what its kind takes longer than a copy (traffic.hpp).
 #include "models/traffic.hpp"
 
 #include <algorithm>
@@ -31,7 +31,10 @@ LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Train
   // product autograd keeps both sides: the quotient by the root, before the gain, and the difference from the mean.
   // Llama, in fp32 (transformers, modeling_llama.py, LlamaRMSNorm): copy to it 6, square 8, mean 4, times 8, back to 16
   // bits 6, gain 4. Kept: the copy, in place of the operand, and the quotient in 16 bits.
-  t.norm = !llama ? ElementCost{24, 9, 2} : narrow ? ElementCost{36, 8, 3} : ElementCost{14, 6, 1};
+  const double spread = narrow ? kSpread : kSpreadWide;
+  t.norm = !llama   ? ElementCost{8 + 16 * spread, 9, 2}
+           : narrow ? ElementCost{6 * kWiden + 8 + 4 + 8 * kSpreadWide + 6 + 4 * kSpread, 8, 3}
+                    : ElementCost{6 + 8 * kSpreadWide, 6, 1};
   t.residual = {6, 1};  // two operands and their sum
   if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   if (!llama) t.residual.bytes += 4, t.residual.kernels++;  // bias of the GEMM before
@@ -40,7 +43,10 @@ LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Train
   // tanh.
   t.activation = activation(kind, {36, 8, 3}, {10, 2, 1}, kSquaredRelu);
   if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
-  t.scores = {19, 5};                                           // scale 4, mask 4, softmax 4, dropout 5, clearing 2
+  // Scale 4, mask 4, softmax, clearing 2, dropout 5; in 16 bits the softmax has fp32, with a cast before it and one
+  // back.
+  t.scores = {10 + (narrow ? 6 * kWiden + kSoftmax + 6 : kSoftmax / 2), 4};
+  if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;
 }
 
@@ -51,13 +57,18 @@ LayerTraffic unfused_backward(const Transformer& model, FfnKind kind, const Trai
   // Gain: into x 4, its own product 6 and column sum 2; times 1/sqrt: into x 4, its own product 6 and row sum 2;
   // square: product 4, added up 6. GPT also: bias column sum 2, minus mean: row sum 2, broadcast and added 4. In fp32
   // all but the gain's take twice as much, and copies there and back 6 each.
-  t.norm = !llama ? ElementCost{42, 11} : narrow ? ElementCost{68, 10} : ElementCost{34, 8};
+  const double spread = narrow ? kSpread : kSpreadWide;
+  t.norm = !llama   ? ElementCost{30 + 12 * spread, 11}
+           : narrow ? ElementCost{4 * kSpread + 8 + 6 * kWiden + 16 * kSpreadWide + 16 + 12 + 6, 10}
+                    : ElementCost{22 + 12 * kSpreadWide, 8};
   t.residual = {6, 1};  // gradients of both branches, added
   if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   // SwiGLU: a product with two gradients of 6, silu 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 +
   // 4 + 6, two sums 12.
   t.activation = activation(kind, {56, 11}, {18, 3}, kSquaredReluGradient);
-  t.scores = {21, 5};  // dropout 5, softmax 6, mask 4, scale 4, clearing 2
+  // Softmax 6, mask 4, scale 4, clearing 2, dropout 5; in 16 bits a softmax of fp32 with casts as in the forward.
+  t.scores = {10 + (narrow ? 6 * kWiden + 12 * kSoftmaxGradient + 6 : 6 * kSoftmaxGradient), 4};
+  if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;
 }
 
@@ -75,12 +86,18 @@ LayerTraffic backward_traffic(const Transformer& model, FfnKind kind, const Trai
                                             : unfused_backward(model, kind, training, framework);
 }
 
-// Of states that are smaller, or not there, what is missing is neither read nor written.
+// Of states that are smaller, or not there, what is missing is neither read nor written. torch's for-each AdamW goes
+// over all tensors with one operation after the other: decay of the parameter 8; first moment scaled 8, gradient added
+// 12; second moment scaled 8, square added 12; root 8, bias correction 8, epsilon 8; quotient added to the parameter
+// 16: 88 where fused kernels move 28 (gradient 4, parameter and moments 8 each), of fp32; of 16 bits half (measured on
+// an H100, as copies: 86 and 31; 48 and 18).
 double optimizer_bytes(const Training& training, const Framework& framework) {
   Training usual = training;
   usual.moments = Moments::fp32, usual.master_copy = true;
   const auto more = training.optimizer->moves_more;
-  return std::max(0., framework.optimizer_bytes + (more ? more(training) : 0) -
+  const bool by_operation = framework.foreach_step && training.optimizer->moments == 2;
+  const double widths = training.moments == Moments::fp32 ? 1 : training.moments == Moments::bf16 ? .5 : 0;
+  return std::max(0., framework.optimizer_bytes + (more ? more(training) : 0) + (by_operation ? 60 * widths : 0) -
                           2 * (usual.optimizer_state_bytes() - training.optimizer_state_bytes()));
 }
 

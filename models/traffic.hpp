@@ -33,6 +33,14 @@ double optimizer_bytes(const Training& training, const Framework& framework);
 // Bytes an element of eager operations on fp32: a cast from or to 16 bits, in place, of two operands, reduced.
 inline constexpr double kCast = 6, kInPlace = 8, kOfTwo = 12, kReduced = 4;
 
+// How much longer than a copy of as many bytes eager kernels of torch take, of PyTorch 2.11 on an H100: a cast to fp32
+// (tests/fidelity/measured_h100.csv, 1.95 of 2.95 TB/s); a product with a row or a column that is the same for all,
+// in 16 bits and in fp32, whose kernels read element by element (tests/fidelity/trainer_h100_kernels.csv,
+// elementwise_kernel<128, 4> and <128, 2> of a step without recomputation); the gradient of a softmax in fp32.
+inline constexpr double kWiden = 1.5, kSpread = 2.2, kSpreadWide = 1.3, kSoftmaxGradient = 1.3;
+// A softmax over rows of 2,048 to 8,192 takes as long for an element as a copy of so many bytes (the first of the two).
+inline constexpr double kSoftmax = 9.6;
+
 // An update inside the backward, and what finds infinities before it.
 UpdateTraffic update_at_once(const Training& training, const Framework& framework);
 UpdateTraffic norm_at_once(const Training& training);      // in the backward before it, which takes norms alone

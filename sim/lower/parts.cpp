@@ -1,6 +1,7 @@
 #include "lower/parts.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -217,12 +218,17 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
     return seconds(double(launches) * framework.host_seconds_per_kernel * plan.job.cluster.launch_factor * factor *
                    unbound);
   };
+  // Hooks of ZeRO-3 run in every pass of a layer, on a single replica too.
+  const bool hooked = plan.job.parallelism.zero == 3 && model.input && model.output;
+  const auto hooks = hooked ? std::int64_t(std::llround(framework.zero3_launches)) : 0;
   // Counts of modules are of either pass; those of kernels are launched faster by the autograd thread.
   const double back = model.counts_modules ? 1 : framework.host_backward_factor;
   const auto lives = models::lives(model);
   using Runs = std::vector<models::Part::Run>;
+  Runs forward_launches = model.forward_launches.empty() ? Runs{{0, 0}} : model.forward_launches;
+  forward_launches.front().launches += hooks;
   std::int64_t all_launches = 0;
-  for (const auto& run : model.forward_launches) all_launches += run.launches;
+  for (const auto& run : forward_launches) all_launches += run.launches;
   std::optional<WorkId> forward;
   const auto build = [&](PassKind kind, const Runs& runs, double factor) {
     PassBuilder pass(plan, model, builder);
@@ -250,12 +256,12 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
   };
   const auto once = [](std::int64_t launches) { return Runs{{0, launches}}; };
   Part part;
-  part.passes = {build(PassKind::forward, model.forward_launches.empty() ? once(0) : model.forward_launches, 1),
-                 build(PassKind::input_gradient, once(model.backward_launches - model.weight_launches), back),
+  part.passes = {build(PassKind::forward, forward_launches, 1),
+                 build(PassKind::input_gradient, once(model.backward_launches - model.weight_launches + hooks), back),
                  build(PassKind::weight_gradient, once(model.weight_launches), back),
-                 build(PassKind::backward, once(model.backward_launches), back)};
+                 build(PassKind::backward, once(model.backward_launches + hooks), back)};
   if (!model.norm_backward.empty())
-    part.passes.back() = build(PassKind::norm_backward, once(model.norm_launches), back);
+    part.passes.back() = build(PassKind::norm_backward, once(model.norm_launches + hooks), back);
   part.values = values_of(model, lives);
   part.input = model.input, part.output = model.output;
   part.output_gradient = model.output_gradient, part.input_gradient = model.input_gradient;
