@@ -317,12 +317,16 @@ const Description& framework_fields() {
                                     {"cudnn", AttentionKernel::cudnn}},
                                    kDefault, "who wrote the fused attention kernel"),
       field<&S::attention_rate>("attention_rate", number_above(0, 10), kDefault, "relative to the published kernel"),
-      choice<&S::fp8_scaling>("fp8_scaling",
-                              {{"tensorwise", Fp8Scaling::tensorwise},
-                               {"rowwise", Fp8Scaling::rowwise},
-                               {"blockwise", Fp8Scaling::blockwise},
-                               {"mx", Fp8Scaling::mx}},
-                              kDefault, "what shares one scale in fp8"),
+      choice<&S::fp8_scaling>(
+          "fp8_scaling",
+          {{"tensorwise", Fp8Scaling::tensorwise},
+           {"current", Fp8Scaling::current},
+           {"rowwise", Fp8Scaling::rowwise},
+           {"blockwise", Fp8Scaling::blockwise},
+           {"mx", Fp8Scaling::mx}},
+          kDefault,
+          "what shares one scale in fp8; current: a tensor, whose maximum is looked for before each "
+          "cast; tensorwise: of a maximum that is known"),
       field<&S::sharded_sends>("sharded_sends", boolean(), kDefault,
                                "each tensor rank sends its part, gathered on arrival"),
       field<&S::blocking_sends>("blocking_sends", boolean(), kDefault, "a send is waited for"),
@@ -440,15 +444,16 @@ const Description& framework_fields() {
            {"fused", LossKernels::fused},
            {"compiled", LossKernels::compiled},
            {"chunked", LossKernels::chunked},
+           {"classifier", LossKernels::classifier},
            {"linear-fused", LossKernels::linear_fused}},
           kDefault,
           "cross-entropy: Megatron's, the same with its softmax in place of the fp32 logits, torch's "
           "kernels one by one, or fused; compiled: torch's, fused with `compiled`; chunked: that, with the "
-          "head, chunk by chunk of the tokens (torchtitan); linear-fused: likewise, gradients in the "
-          "forward (Liger)"),
+          "head, chunk by chunk of the tokens (torchtitan); classifier: likewise, in a kernel that puts the gradient "
+          "in place of the logits (llm.c, LLM.Q); linear-fused: likewise, gradients in the forward (Liger)"),
       field<&S::loss_chunks>("loss_chunks", whole(0, 4096), kDefault,
-                             "that tokens are cut into for loss chunked or linear-fused; 0: 8, or as many as Liger "
-                             "makes, vocabulary / hidden"),
+                             "that tokens are cut into for loss chunked, classifier or linear-fused; 0: 8, 1, or as "
+                             "many as Liger makes, vocabulary / hidden"),
       field<&S::saves_casts>("saves_casts", boolean(), kDefault,
                              "in fp8 the narrow copy of what a product reads is kept for its weight gradient"),
       field<&S::saves_gathered>("saves_gathered", boolean(), kDefault,

@@ -4,6 +4,8 @@
 // (pytorch/torchtitan, torchtitan/components/loss.py, ChunkedCELoss: 8 chunks; the gradient of the hidden states is put
 // together in fp32; autograd adds each chunk's gradient of the weights to those before it). Of logits cut over a tensor
 // group each rank has its slice, as its lm_head and loss parallel do.
+// `classifier`: the same order, in one chunk unless more are asked for; a kernel puts the gradient in place of the
+// logits (karpathy/llm.c, llmc/fused_classifier.cuh; IST-DASLab/llmq, src/kernels/fused_classifier.cu, lmhead-chunks).
 // `linear-fused`: in the forward. A kernel makes the loss and, in place of the logits, their gradient: it reads them
 // twice and writes them once. Both gradients of the head follow, and wait for the backward, which scales them
 // (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py: ceil(vocabulary / hidden) chunks of a power of two).
@@ -21,13 +23,15 @@ std::int64_t over(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 bool FrameworkRewrite::in_chunks() const {
-  return run_.framework.loss == LossKernels::chunked || run_.framework.loss == LossKernels::linear_fused;
+  const auto loss = run_.framework.loss;
+  return loss == LossKernels::chunked || loss == LossKernels::classifier || loss == LossKernels::linear_fused;
 }
 
 // Tokens of a chunk; the last one may have fewer.
 std::int64_t FrameworkRewrite::chunk_rows(const Gemm& head) const {
   if (run_.framework.loss_chunks > 0) return rows_of_chunk(head.m, run_.framework.loss_chunks);
   if (run_.framework.loss == LossKernels::chunked) return rows_of_chunk(head.m, kLossChunks);
+  if (run_.framework.loss == LossKernels::classifier) return head.m;
   const auto rows = static_cast<std::uint64_t>(over(head.m, over(head.n, head.k)));
   return std::min(head.m, static_cast<std::int64_t>(std::bit_ceil(rows)));
 }
@@ -37,12 +41,15 @@ void FrameworkRewrite::loss_of_chunks(bool back) {
   const Index x = head.in[0];
   const Gemm whole = product(head);
   const bool ahead = run_.framework.loss == LossKernels::linear_fused, learns = !run_.training.frozen();
+  const bool in_place = ahead || run_.framework.loss == LossKernels::classifier;
   if (ahead && back) return scale_gradients(x, whole);
   if (!ahead && !back) return;
   auto& list = back ? part_.input_gradient_steps : part_.forward;
   const double weights = double(whole.n) * double(whole.k), row = double(whole.k);
-  // Of all tokens: put together in fp32; Liger's rows lie where they belong.
-  const Index joined = value((ahead ? element_ : 4.) * double(part_.values[x].size.count()) / element_);
+  // Of all tokens: put together in fp32; rows of those in place lie where they belong.
+  const Index joined = in_place && !ahead
+                           ? gradient_of(x)
+                           : value((ahead ? element_ : 4.) * double(part_.values[x].size.count()) / element_);
   const auto rows = chunk_rows(whole);
   for (std::int64_t begin = 0; begin < whole.m; begin += rows) {
     Gemm chunk = whole;
@@ -51,11 +58,11 @@ void FrameworkRewrite::loss_of_chunks(bool back) {
     const Index logits = value(element_ * size, Value::Holds::loss);
     list.push_back({"head", chunk, {read(x), write(logits)}});
     Index gradient = logits;
-    if (ahead)
+    if (in_place)
       list.push_back(plain("cross-entropy", wide_ * 6 * size, 1, {read(logits), write(logits)}));
     else
       cross_entropy(list, logits, size), gradient = cross_entropy_gradient(list, logits, size);
-    if (ahead) {
+    if (in_place) {
       list.push_back({"head gradient", input_gradient(chunk), {read(gradient), write(joined)}});
     } else {
       const Index part = value(element_ * double(chunk.m) * row);
@@ -64,7 +71,7 @@ void FrameworkRewrite::loss_of_chunks(bool back) {
     }
     if (learns) weights_of_chunk(list, chunk, {read(gradient), read(x)}, weights, begin == 0);
   }
-  if (ahead) return void(gradients_[x] = joined);
+  if (in_place) return void(gradients_[x] = joined);
   list.push_back(
       plain("head gradient", (element_ + 4) * double(whole.m) * row, 1, {read(joined), write(gradient_of(x))}));
 }

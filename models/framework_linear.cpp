@@ -10,11 +10,12 @@ namespace {
 
 // Bytes per element that a cast to fp8 moves: 2 read, 1 written. The maximum of a row is known only after the whole row
 // was read, so a row is read twice; the 128 elements of a block stay in registers, with an fp32 scale for each block.
-// The maximum of a tensor comes from the previous kernel.
+// The maximum of a tensor comes from the previous kernel or step, unless it is the current one: then 2 more are read.
 constexpr double cast_bytes(Fp8Scaling scaling) {
   switch (scaling) {
     case Fp8Scaling::tensorwise:
       return 3;
+    case Fp8Scaling::current:
     case Fp8Scaling::rowwise:
       return 5;
     case Fp8Scaling::blockwise:
@@ -24,6 +25,17 @@ constexpr double cast_bytes(Fp8Scaling scaling) {
   }
   return 0;
 }
+
+// NVFP4: along each dimension of the tensor 1/2 byte and 1/16 of scales are written. The weight gradient takes what a
+// Hadamard transform made of its operands, and gradients are rounded stochastically (arXiv 2509.25149, section 4), so
+// neither cast follows from the other. Reads for the maxima, the transform and the casts, and what the transform
+// writes in between: 11 1/8 bytes an element (NVIDIA/TransformerEngine, pull 3317).
+constexpr double kFp4 = .5 + 1. / 16, kFp4CastBytes = 11.125;
+
+// A scale for each row is torchao's recipe. Its cast along the other dimension, which torch.compile makes, takes so
+// many times longer than one along rows: 3.5 to 4.5 times as long as a kernel of Triton's (pytorch/ao pull 1932), which
+// reaches 3.9 TB/s where the cast along rows reaches 5.5 (torchao/prototype/mx_formats/README.md, B200).
+constexpr double kAcrossRows = 5;
 
 // The steps of a linear operator.
 struct Names {
@@ -76,8 +88,9 @@ double FrameworkRewrite::cast_elements(Index v) const {
 void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands& of_product) {
   if (!run_.fp8() || op.section == Section::none) return;
   const auto scaling = run_.framework.fp8_scaling;
+  const bool fp4 = run_.training.precision == Precision::fp4;
   const double inputs = cast_elements(op.in[0]);
-  double moved = inputs;
+  double moved = inputs, slow = 0;
   std::string_view last = "mlp down";
   if (back) {
     // One scale per tensor serves the input gradient and the weight gradient. Scales along K do not: the weight
@@ -87,7 +100,9 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
     for (const auto v : op.out)
       gradients += before_gather_[v] && !whole ? double(part_.values[*before_gather_[v]].size.count()) / element_
                                                : double(block_.values[v].elements);
-    moved = scaling == Fp8Scaling::tensorwise ? gradients : 2 * gradients + inputs;
+    const double across = scales_tensors(scaling) || fp4 ? 0 : gradients + inputs;
+    moved = gradients + across;
+    if (scaling == Fp8Scaling::rowwise) slow = (kAcrossRows - 1) * across;
     last = "qkv";
   }
   // Gathered operands are cast before they are gathered.
@@ -98,14 +113,15 @@ void FrameworkRewrite::cast(List& list, const Operator& op, bool back, Operands&
     operands.push_back(list.back().operands.front());
   else
     for (const auto v : back ? op.out : op.in) operands.push_back(read(back ? *gradients_[v] : v));
-  const Index narrow = value(moved);
+  const Index narrow = value((fp4 ? kFp4 : 1) * moved);
   operands.push_back(write(narrow));
   of_product.push_back(read(narrow));
   // Of a gathered operand only the rank's own part, if that was what was cast.
   const bool own = !entered_from_[op.in[0]] || scaling != Fp8Scaling::rowwise;
   if (!back && keeps_cast(op.in[0]) && own) casts_[op.in[0]] = narrow;
   list.insert(list.end() - (before ? 1 : 0),
-              traffic("fp8 cast", cast_bytes(scaling) * moved, op.name == last ? 1 : 0, back, std::move(operands)));
+              traffic("fp8 cast", (fp4 ? kFp4CastBytes : cast_bytes(scaling)) * (moved + slow), op.name == last ? 1 : 0,
+                      back, std::move(operands)));
 }
 
 void FrameworkRewrite::forward_linear(const Operator& op) {

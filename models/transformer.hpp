@@ -290,14 +290,27 @@ enum class SelectiveRecompute : std::uint8_t { attention, operators };
 enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
 // The unit of one scale in fp8: a tensor, a row of a GEMM operand, a block of 128 of its elements (2412.19437, 3.3), or
 // one of 32, whose scale is a power of two that the hardware applies (MXFP8, Blackwell).
-enum class Fp8Scaling : std::uint8_t { tensorwise, rowwise, blockwise, mx };
+// current: one scale a tensor, too, of the maximum that it has now, which a kernel of its own looks for.
+enum class Fp8Scaling : std::uint8_t { tensorwise, current, rowwise, blockwise, mx };
+constexpr bool scales_tensors(Fp8Scaling scaling) {
+  return scaling == Fp8Scaling::tensorwise || scaling == Fp8Scaling::current;
+}
 // The cross-entropy: Megatron's over a slice of the vocabulary, whose softmax is another fp32 array or overwrites the
 // fp32 copy (Megatron-Core); or torch's kernels, one after the other. The latter's fused relatives (flash-attn's,
 // Transformer Engine's) never make a copy in fp32. Compiled: torch's, of which torch.compile makes such a one wherever
 // the framework compiles. Chunked: head and loss of some tokens after those of others, forward and backward of each in
 // turn, so that logits of one chunk alone are there, by the kernels of `compiled`. Linear-fused: chunks, too, but their
 // gradients are made in the forward, in place of the logits, and wait for the backward (Liger).
-enum class LossKernels : std::uint8_t { vocabulary_parallel, in_place, torch, fused, compiled, chunked, linear_fused };
+enum class LossKernels : std::uint8_t {
+  vocabulary_parallel,
+  in_place,
+  torch,
+  fused,
+  compiled,
+  chunked,
+  classifier,
+  linear_fused
+};
 
 // The part of a layer with experts that runs as a CUDA graph, without launches of its own: attention, norm and routing,
 // both, or the whole iteration.
@@ -388,7 +401,7 @@ struct Framework {
   bool transient_gradients = false;
   bool foreach_step = false;  // AdamW takes the roots of all second moments before it uses the first (torch's for-each)
   LossKernels loss = LossKernels::vocabulary_parallel;
-  std::int64_t loss_chunks = 0;  // of `chunked` and `linear_fused`; 0: 8, or as many as Liger makes
+  std::int64_t loss_chunks = 0;  // of those in chunks; 0: 8, as many as Liger makes, or 1 of `classifier`
   bool saves_casts = false;  // the fp8 copy of what a product reads, for its weight gradient, instead of the original
   bool saves_gathered = false;      // with sequence parallelism the gathered GEMM inputs, for the weight gradient
   bool keeps_stage_output = false;  // a stage's output from its forward to its backward, beside the message

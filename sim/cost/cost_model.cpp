@@ -19,6 +19,7 @@ namespace {
 double fp8_speedup(const cluster::Gpu& gpu, models::Fp8Scaling scaling) {
   switch (scaling) {
     case models::Fp8Scaling::tensorwise:
+    case models::Fp8Scaling::current:
       return gpu.fp8_speedup;
     case models::Fp8Scaling::rowwise:
       return gpu.fp8_rowwise_speedup;
@@ -69,19 +70,20 @@ void CostModel::need_rates() const {
 double CostModel::gemm(const Gemm& shape) const {
   const auto& gpu = machine_.gpu;
   // Measured fp8 has one scale per tensor; with finer scales the speed-up over bf16 counts.
-  const bool finer = shape.precision == Precision::fp8 && framework_.fp8_scaling != models::Fp8Scaling::tensorwise;
+  const bool finer = shape.precision == Precision::fp8 && !models::scales_tensors(framework_.fp8_scaling);
   if (const auto known = measured_products_.find(shape.precision); known != measured_products_.end() && !finer)
     return measured_gemm(*measured_gpu(), known->second, shape).value();
   Precision counted_as = shape.precision;
-  double speedup = 1;
+  double speedup = 1, limited = 0;
   if (shape.precision == Precision::fp4) {
     speedup = gpu.fp4_speedup > 0 ? gpu.fp4_speedup : 1;  // else by the peak
-    if (gpu.fp4_speedup > 0) counted_as = Precision::bf16;
+    if (gpu.fp4_speedup > 0) counted_as = Precision::bf16, limited = gpu.fp4_limited_speedup;
   } else if (shape.precision == Precision::fp8) {
     speedup = fp8_speedup(gpu, framework_.fp8_scaling);
     if (speedup > 0)
-      counted_as = Precision::bf16;
-    else if (framework_.fp8_scaling == models::Fp8Scaling::tensorwise)
+      counted_as = Precision::bf16,
+      limited = gpu.fp8_speedup > 0 ? gpu.fp8_limited_speedup * speedup / gpu.fp8_speedup : 0;
+    else if (models::scales_tensors(framework_.fp8_scaling))
       speedup = 1;  // by the peak, if there is one
     else
       throw UserError(fmt::format(
@@ -94,7 +96,7 @@ double CostModel::gemm(const Gemm& shape) const {
   // The gain of narrow formats was measured on another machine: this machine's peak is a limit all the same.
   const auto own = gpu.peak.find(shape.precision);
   const double least = own == gpu.peak.end() ? 0 : shape.flops().value() / own->second.value();
-  return std::max(gemm_time(gpu, shape, counted_as, gpu.clock(), speedup), least) + to_seconds(gpu.kernel_gap);
+  return std::max(gemm_time(gpu, shape, counted_as, gpu.clock(), speedup, limited), least) + to_seconds(gpu.kernel_gap);
 }
 
 double CostModel::attention(const FusedAttention& shape) const {

@@ -94,10 +94,12 @@ std::int64_t largest_tiles(const Gemm& shape) {
 // The power limit acts on averages: a FLOP costs energy, a pause of the tensor cores hardly any. So a GEMM whose tiles
 // or traffic make them pause runs at a higher clock than one without pauses, and no GEMM is faster than the energy of
 // its FLOPs allows.
-double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup) {
+double gemm_time(const cluster::Gpu& gpu, const Gemm& shape, Precision counted_as, double clock, double speedup,
+                 double limited_speedup) {
   if (clock >= kUnlimitedClock) return time_at(gpu, shape, counted_as, clock, speedup);
   const double unlimited = time_at(gpu, shape, counted_as, kUnlimitedClock, speedup);
-  const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock * speedup * gpu.gemm_efficiency;
+  const double rate = peak_of(gpu, counted_as, shape.precision).value() * clock *
+                      (limited_speedup > 0 ? limited_speedup : speedup) * gpu.gemm_efficiency;
   const double limited = shape.flops().value() / rate / (shape.weight_gradient ? gpu.weight_gradient_rate : 1);
   return std::pow(std::pow(unlimited, kLimitOrder) + std::pow(limited, kLimitOrder), 1 / kLimitOrder);
 }

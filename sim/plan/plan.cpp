@@ -396,7 +396,7 @@ Plan::HeldParameters Plan::learning(const std::vector<std::uint32_t>& stages_hel
 double Plan::gathered_bytes() const {
   // Scales of a row or of a block of 128 are computed after the gather (torchtitan's and Megatron-Bridge's recipes).
   const auto scaling = job.framework.fp8_scaling;
-  const bool scale_travels = scaling == models::Fp8Scaling::tensorwise || scaling == models::Fp8Scaling::mx;
+  const bool scale_travels = models::scales_tensors(scaling) || scaling == models::Fp8Scaling::mx;
   const bool narrow = job.framework.fp8_gather && job.training.precision == Precision::fp8 && scale_travels &&
                       !job.training.quantises();
   return narrow ? 1 : state_bytes(job.training).parameters;

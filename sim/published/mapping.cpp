@@ -49,7 +49,8 @@ std::optional<std::string> said(const std::string& value, const Run& run) {
   if (!value.starts_with(kAfter) || in == std::string::npos) return value;
   const auto word = value.substr(kAfter.size(), in - kAfter.size());
   const auto cell = run.cell(value.substr(in + kIn.size()));
-  const auto at = cell.find(word + " ");
+  auto at = cell.find(word + " ");
+  if (at == std::string::npos) at = cell.find(word + "=");  // as options are written
   if (at == std::string::npos) return std::nullopt;
   const auto number = cell.substr(at + word.size() + 1);
   const auto length = std::min(number.find_first_not_of("0123456789."), number.size());

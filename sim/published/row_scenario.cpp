@@ -1,6 +1,7 @@
 #include "published/row_scenario.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -26,7 +27,8 @@ bool names_model(const Mapped& mapped) {
 std::string why_not_judged(const Run& r, bool model_named) {
   if (!r.unread.empty()) return r.unread;
   if (!model_named && (!r.layers || !r.hidden)) return "dimensions are not printed";
-  if (!r.sequence || !r.gpus || !r.global_batch) return "dimensions are not printed";
+  if (!r.sequence || !r.gpus) return "dimensions are not printed";
+  if (!r.global_batch) return "the batch is not printed";
   if (!r.iteration_s && !r.tflops && !r.mfu && !r.peak_memory && !r.out_of_memory())
     return "neither time nor memory is printed";
   if (!r.micro_batch) return "the micro-batch is not printed";
@@ -81,6 +83,7 @@ void put_parallelism(Settings& s, const Run& r) {
   s.put("parallelism.sequence", begins(r.sequence_parallel, "yes") && degree(r.tensor) > 1 ? "true" : "false");
   s.put("parallelism.pipeline", degree(r.pipeline)), s.put("parallelism.chunks", degree(r.chunks));
   s.put("parallelism.zero", r.zero.value_or(0));
+  if (!r.stage_layers.empty()) s.put("partition", fmt::format("[{}]", fmt::join(r.stage_layers, ", ")));
   if (degree(r.context) > 1) s.put("parallelism.context", *r.context);
   if (degree(r.expert) > 1) s.put("parallelism.expert", *r.expert);
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "published/layout.hpp"
 #include "scenario/document.hpp"
 
 namespace rehearsal::published {
@@ -113,6 +114,16 @@ void fill_in(Run& r, const Row& row) {
     r.mfu = *mfu / 100;
 }
 
+// "layout Et|(tt|)*6L": the layers of each stage of Megatron-Core's layout.
+void read_layout(Run& r, const Row& row) {
+  constexpr std::string_view kLayout = "layout ";
+  const auto value = row.text("vp");
+  const auto pipeline = r.pipeline.value_or(1);
+  const auto layers = value.starts_with(kLayout) ? layers_of_layout(value.substr(kLayout.size())) : std::nullopt;
+  if (!layers || std::int64_t(layers->size()) % pipeline != 0) return;
+  r.stage_layers = *layers, r.chunks = std::int64_t(layers->size()) / pipeline;
+}
+
 // "layers/virtual stage 2": gives the number of layers per chunk.
 std::optional<std::int64_t> chunks_of(const Row& row, const Run& r) {
   constexpr std::string_view kByLayers = "layers/virtual stage ";
@@ -142,7 +153,8 @@ Run run_of(const Row& row) {
   r.gpus = row.integer("n_gpus"), r.gpus_per_node = row.integer("gpus_per_node");
   if (!r.gpus) r.gpus = r.gpus_per_node;  // not printed: one node
   r.gpu_memory_gb = row.integer("gpu_mem_gb");
-  r.tensor = row.integer("tp"), r.pipeline = row.integer("pp"), r.chunks = chunks_of(row, r);
+  r.tensor = row.integer("tp"), r.pipeline = row.integer("pp");
+  if (read_layout(r, row); r.stage_layers.empty()) r.chunks = chunks_of(row, r);
   r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"),
   r.zero = row.leading_digit("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");

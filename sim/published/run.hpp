@@ -25,6 +25,7 @@ struct Run {
   // Given by the table; otherwise rules choose (scenario_of). The cluster: a name, or a scenario section
   // as JSON; profile: of configs/frameworks (column `software`); knobs: scenario settings as JSON, by dotted keys.
   std::string cluster, profile, knobs;
+  std::vector<std::int64_t> stage_layers;    // of each stage, if its layout says so (published/layout.hpp)
   std::string unread;                        // a cell that should be a number but is not: the row is not judged
   std::map<std::string, std::string> cells;  // as printed, by column
   std::string cell(const std::string& column) const {

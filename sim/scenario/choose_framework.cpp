@@ -90,7 +90,7 @@ Precision gradient_precision(const models::Framework& framework, const TrainingC
 void check_scaling(Context& context, const models::Training& training, const models::Framework& framework,
                    const cluster::Gpu& gpu, const Location& place) {
   using models::Fp8Scaling;
-  const bool known = framework.fp8_scaling == Fp8Scaling::tensorwise ||
+  const bool known = models::scales_tensors(framework.fp8_scaling) ||
                      (framework.fp8_scaling == Fp8Scaling::rowwise     ? gpu.fp8_rowwise_speedup
                       : framework.fp8_scaling == Fp8Scaling::blockwise ? gpu.fp8_blockwise_speedup
                                                                        : gpu.fp8_mx_speedup) > 0;

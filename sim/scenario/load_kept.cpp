@@ -19,18 +19,21 @@ void check_loss(Context& context, const Node& root, const models::Training& trai
     if (wrong) context.problems.error(place_of(root, path), why);
   };
   const bool fused = framework.loss == LossKernels::linear_fused,
-             chunks = fused || framework.loss == LossKernels::chunked;
-  refuse("framework.loss_chunks", framework.loss_chunks > 0 && !chunks,
-         "'loss_chunks' cuts the tokens of a loss 'chunked' or 'linear-fused'; choose one, or leave it out");
+             rows = fused || framework.loss == LossKernels::classifier,
+             chunks = rows || framework.loss == LossKernels::chunked;
+  refuse(
+      "framework.loss_chunks", framework.loss_chunks > 0 && !chunks,
+      "'loss_chunks' cuts the tokens of a loss 'chunked', 'classifier' or 'linear-fused'; choose one, or leave it out");
   if (!chunks) return;
-  refuse(
-      "framework.loss", framework.native_kernels && fused,
-      "this program's own kernels make gradients of the head in the backward; set 'loss' to chunked, or leave it out");
-  refuse(
-      "framework.loss", fused && tensor > 1,
-      fmt::format("'linear-fused' makes loss and gradients of whole rows of logits, of which each of {} tensor ranks "
-                  "has a slice; set 'loss' to chunked, or 'tensor' to 1",
-                  tensor));
+  refuse("framework.loss", framework.native_kernels && rows,
+         "this program's own kernels make gradients of the head in the backward, beside the logits; set 'loss' to "
+         "chunked, "
+         "or leave it out");
+  refuse("framework.loss", rows && tensor > 1,
+         fmt::format(
+             "'{}' makes loss and gradients of whole rows of logits, of which each of {} tensor ranks has a slice; "
+             "set 'loss' to chunked, or 'tensor' to 1",
+             fused ? "linear-fused" : "classifier", tensor));
   refuse("framework.loss", training.updates_at_once(),
          "an optimizer that steps inside the backward takes each gradient once, and chunks add to that of the head; "
          "choose another 'loss'");

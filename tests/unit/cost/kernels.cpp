@@ -143,6 +143,29 @@ TEST_CASE("fp8 is counted against bf16, by how its scales are kept") {
   CHECK_THROWS_WITH_AS(time(Precision::fp8, blockwise), doctest::Contains("fp8_scaling"), UserError);
 }
 
+TEST_CASE("narrow formats have a gain of their own where power limits the rate") {
+  auto machine = dgx_a100();
+  machine.gpu.fp8_speedup = 2, machine.gpu.fp8_rowwise_speedup = 1.5, machine.gpu.fp4_speedup = 4;
+  machine.gpu.sustained_memory_bandwidth = Bandwidth(1e30);
+  machine.gpu.gemm_overhead = machine.gpu.tile_overhead = machine.gpu.kernel_gap = Time();
+  machine.gpu.sustained_clock =
+      .1;  // so far below the burst that power alone counts: the norm of order 8 adds (.1/.95)^8 / 8
+  const auto time = [&](Precision precision, models::Fp8Scaling scaling) {
+    auto framework = megatron_2021();
+    framework.fp8_scaling = scaling;
+    return cost::CostModel(machine, a100_curves(), framework).gemm({4096, 4096, 4096, 1, precision});
+  };
+  using enum models::Fp8Scaling;
+  const double bf16 = time(Precision::bf16, tensorwise);
+  CHECK(time(Precision::fp8, tensorwise) == Approx(bf16 / 2));
+  machine.gpu.fp8_limited_speedup = 2.5, machine.gpu.fp4_limited_speedup = 7;
+  CHECK(time(Precision::bf16, tensorwise) == bf16);
+  CHECK(time(Precision::fp8, tensorwise) == Approx(bf16 / 2.5).epsilon(1e-4));
+  CHECK(time(Precision::fp8, current) == time(Precision::fp8, tensorwise));
+  CHECK(time(Precision::fp8, rowwise) == Approx(bf16 / 2.5 / .75).epsilon(1e-4));  // .75 of the gain in bursts
+  CHECK(time(Precision::fp4, tensorwise) == Approx(bf16 / 7).epsilon(1e-4));
+}
+
 TEST_CASE("fp32 has its own rate, or that of tf32 where there is no other") {
   auto machine = dgx_a100();
   machine.gpu.peak = {{Precision::fp32, FlopRate(20e12)}, {Precision::tf32, FlopRate(160e12)}};

@@ -74,6 +74,22 @@ TEST_CASE("chunks of any number: 1 is all tokens, and the last one may be smalle
   }
 }
 
+TEST_CASE("a classifier's kernel puts the gradient in place of the logits, in one chunk or several") {
+  const auto t = training(AttentionKind::flash);
+  auto s = with_loss(LossKernels::classifier);
+  s.fused_accumulation = true;
+  const auto whole = head_work(llama(), t, s, shard());
+  CHECK(totals(whole.forward).gemms == 0);
+  CHECK(totals(whole.input_gradient).gemms == 3);
+  // Logits read twice and overwritten, 6 B each; norm 9.
+  CHECK(totals(whole.input_gradient).traffic == 6 * T * V + 9 * T * h);
+  // The input, its gradient, and one array of logits.
+  s.loss_chunks = 8;
+  const auto eighths = head_work(llama(), t, s, shard());
+  CHECK(totals(eighths.input_gradient).gemms == 8 * 3);
+  CHECK(whole.highest_backward - eighths.highest_backward == bytes(2 * T * V * 7 / 8));
+}
+
 TEST_CASE("a loss fused with its linear layer makes gradients in the forward") {
   // V / h = 50 pieces: 1024 / 50 = 20.5 tokens, in powers of two 32.
   const auto t = training(AttentionKind::flash);

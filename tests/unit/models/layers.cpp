@@ -68,13 +68,25 @@ TEST_CASE("traffic of a layer is the table's") {
   rows.fp8_scaling = Fp8Scaling::rowwise;
   const auto by_row = layer_work(llama(), narrow, rows, shard(4, true));
   CHECK(totals(by_row.forward).traffic - totals(work.forward).traffic == 5 * (2 * T * h + (T * h + T * 2816) / 4));
+  // Casts along the second direction take five times as long.
+  const double gradients = T * (2 * h + (1536 + 2 * 2816) / 4.), inputs = 2 * T * h + (T * h + T * 2816) / 4;
   CHECK(totals(by_row.input_gradient).traffic - totals(work.input_gradient).traffic ==
-        5 * (2 * T * (2 * h + (1536 + 2 * 2816) / 4.) + 2 * T * h + (T * h + T * 2816) / 4));
+        Approx(5 * (gradients + 5 * (gradients + inputs))).epsilon(1e-9));
   // A scale for each 128: 3 bytes and 4/128.
   rows.fp8_scaling = Fp8Scaling::blockwise;
   const auto by_block = layer_work(llama(), narrow, rows, shard(4, true));
   CHECK(totals(by_block.forward).traffic - totals(work.forward).traffic ==
         Approx((3 + 4. / 128) * (3 * T * h + T * 2816) / 4).epsilon(1e-9));
+  // The current maximum of a tensor: 2 bytes read before the 3 of its cast.
+  rows.fp8_scaling = Fp8Scaling::current;
+  const auto searched = layer_work(llama(), narrow, rows, shard(4, true));
+  CHECK(totals(searched.forward).traffic - totals(work.forward).traffic == 5 * (3 * T * h + T * 2816) / 4);
+  // NVFP4, whatever the scales of fp8.
+  narrow.precision = Precision::fp4;
+  const auto four_bits = layer_work(llama(), narrow, framework(false), shard(4, true));
+  CHECK(totals(four_bits.forward).traffic - totals(work.forward).traffic == 11.125 * (3 * T * h + T * 2816) / 4);
+  CHECK(totals(four_bits.input_gradient).traffic - totals(work.input_gradient).traffic ==
+        11.125 * T * (2 * h + 1536 + 2 * 2816) / 4);
 }
 
 TEST_CASE("launches per layer") {

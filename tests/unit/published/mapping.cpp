@@ -86,6 +86,9 @@ TEST_CASE("a setting may be a number that the row prints") {
   const auto printed = m.of(run({{"gpu", "A100"}, {"notes", "Figure 9; alpha 0.522; beta none"}}));
   CHECK(printed.set == std::vector<std::pair<std::string, std::string>>{{"a", "0.522"}});
   CHECK(printed.over.empty());
+  const auto option = m.of(run({{"gpu", "A100"}, {"notes", "beta=16 alpha=x"}}));  // as a command line has it
+  CHECK(option.over == std::vector<std::pair<std::string, std::string>>{{"b", "16"}});
+  CHECK(option.set.empty());
 }
 
 TEST_CASE("errors say where") {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "published/layout.hpp"
 #include "published/row_scenario.hpp"
 #include "published/run.hpp"
 #include "scenario/scenario.hpp"
@@ -146,6 +147,25 @@ TEST_CASE("a Megatron run with a pipeline") {
   CHECK(s.parallelism.chunks == 4);
   CHECK(s.parallelism.data == 1);
   CHECK(s.schedule.name == "interleaved-1f1b");
+}
+
+TEST_CASE("a layout of Megatron-Core says which layers its stages have") {
+  using published::layers_of_layout;
+  using Layers = std::vector<std::int64_t>;
+  CHECK(layers_of_layout("Et*3|(tt|)*6mL") == Layers{3, 2, 2, 2, 2, 2, 2, 0});
+  CHECK(layers_of_layout("Ett|tt|ttL") == Layers{2, 2, 2});
+  CHECK(layers_of_layout("E,t|((t|)*2tt|)*2L|") == Layers{1, 1, 1, 2, 1, 1, 2, 0});
+  for (const char* wrong : {"", "EL", "Et|x", "(t|", "t)", "t*", "(t|)*200000", "t*99999999999999999999"})
+    CHECK_FALSE(layers_of_layout(wrong));
+  const Table table(kHead +
+                    "a-1,,Megatron-Core,GPT,15,1024,8,,,32000,1024,A100,80,8,8,,2,2,layout Et*3|(tt|)*6L,1,,1,8,,,,,1\n"
+                    "a-2,,Megatron-Core,GPT,15,1024,8,,,32000,1024,A100,80,8,8,,2,2,layout Et|x,1,,1,8,,,,,1\n");
+  const auto runs = read_runs(table.path());
+  CHECK(runs[0].chunks == 4);
+  CHECK(runs[0].stage_layers == Layers{3, 2, 2, 2, 2, 2, 2, 0});
+  const auto row = scenario_of(runs[0], published::read_mapping(), FrameworkDetail::knobs);
+  CHECK(row.yaml.find("partition: [3, 2, 2, 2, 2, 2, 2, 0]") != std::string::npos);
+  CHECK(runs[1].unread == "its 'vp' is 'layout Et|x', not a number");
 }
 
 TEST_CASE("machines and frameworks that rows name") {
