@@ -74,8 +74,8 @@ struct Summary {
   std::optional<double> capacity;   // of the device; compared by `fits`
   std::optional<bool> fits_device;  // on the device alone
   // Whether the peak is so near to the memory of the device that published runs went either way (docs/accuracy.md).
-  static constexpr double kNarrow = .05;
-  bool narrow() const { return fits_device && peak.device && std::abs(*peak.device / *capacity - 1) <= kNarrow; }
+  static constexpr double kNearLimit = .05;
+  bool narrow() const { return fits_device && peak.device && std::abs(*peak.device / *capacity - 1) <= kNearLimit; }
   std::vector<TierSummary> tiers;  // beyond the device
   std::optional<OffloadEfficiency> offload_efficiency;
   std::int64_t gpus = 0, microbatches = 0;
