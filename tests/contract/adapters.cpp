@@ -1,6 +1,8 @@
 // Low-rank adapters, AdamW inside the backward and 8-bit gathers: their effects, and what they cannot be combined with.
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "answer/whole_run.hpp"
 #include "predicted.hpp"
 
@@ -184,4 +186,18 @@ TEST_CASE("a fraction of the optimizer's states on the host") {
   CHECK(seconds_of(half) > seconds_of(none));
   CHECK(seconds_of(half) < seconds_of(all));
   CHECK(says(refused({"training.offload.optimizer_fraction=0.5"}), "training.offload.optimizer to host"));
+}
+
+TEST_CASE("hooks of ZeRO-3 cost the host of every layer and pass, on one GPU too") {
+  const std::string text =
+      "version: 1\nmodel: {use: llama3-8b, layers: 4, sequence: 256}\ncluster: {use: dgx-h100, gpus: 1}\n"
+      "parallelism: {data: 1, zero: 3}\nbatch: {global: 1, micro: 1}\ntraining: {precision: bf16, recompute: full}\n"
+      "framework: hf-2024\n";
+  const auto step = [&](int launches) {
+    return seconds_of(predicted(text, {"framework.zero3_launches=" + std::to_string(launches)}));
+  };
+  // The host decides: 100 more of 30 us in the forward, the forward again and the backward of each of 4 layers.
+  CHECK(step(300) - step(200) == doctest::Approx(4 * 3 * 100 * 30e-6).epsilon(1e-6));
+  CHECK(predicted(text, {"framework.zero3_launches=300", "parallelism.zero=0"}).summary.iteration ==
+        predicted(text, {"framework.zero3_launches=0"}).summary.iteration);
 }

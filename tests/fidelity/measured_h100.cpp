@@ -12,6 +12,7 @@
 #include "cost/attention.hpp"
 #include "cost/cost_model.hpp"
 #include "cost/gemm.hpp"
+#include "models/traffic.hpp"
 #include "scenario/scenario.hpp"
 #include "table.hpp"
 
@@ -107,6 +108,10 @@ std::map<std::string, Errors> errors_of(const std::vector<Row>& table) {
           kernel == "add" || kernel == "copy" || kernel == "gelu" || kernel == "adamw" || kernel == "norm";
       add(simple ? "bound by memory: add, copy, gelu, adamw, norm" : "bound by memory: " + kernel + " " + direction,
           cost.memory_bound({Bytes(std::int64_t(bytes)), 1, Traffic::plain}));
+      // What eager models count in place of the bytes (models/traffic.hpp); the table has 4 of an element of a softmax.
+      const auto counted = [&](double all) { return cost.memory_bound({Bytes(std::int64_t(all)), 1, Traffic::plain}); };
+      if (kernel == "softmax") add("eager: softmax", counted(models::kSoftmax * bytes / 4));
+      if (kernel == "cast" && has(row, "to fp32")) add("eager: cast to fp32", counted(models::kWiden * bytes));
     } else if (kernel == "launch") {
       add("a launch, " + row.at("extra"), to_seconds(gpu.kernel_gap));
     }
@@ -131,6 +136,8 @@ TEST_CASE("an H100 of our own: products, attention and kernels bound by memory")
   CHECK(errors.at("attention, cuDNN, fwd").at(.5) <= .15);
   CHECK(errors.at("attention, cuDNN, bwd").at(.5) <= .08);
   CHECK(errors.at("bound by memory: add, copy, gelu, adamw, norm").at(.5) <= .06);
+  CHECK(errors.at("eager: cast to fp32").at(.5) <= .08);
+  CHECK(errors.at("eager: softmax").at(.5) <= .2);
 }
 
 // Set by tests/gpu/measure.py: the table was measured on a CPU, so the errors themselves mean nothing.

@@ -176,8 +176,8 @@ TEST_CASE("unfused kernels read and write between every two operations") {
   // Norms 22, residuals 4, activation 11, transposes and bias gradients 7, scores 5, GEMMs 4 + 4 + 4.
   CHECK(work.backward_kernels == 61);
   // Llama without dropout: RMS norm in fp32 9 + 8 + 4 + 8 x 1.3 + 6 + 4 x 2.2 and 4 x 2.2 + 8 + 9 + 16 x 1.3 + 16 + 12
-  // + 6, add 6 and 6, SwiGLU 10 and 18; rotation of queries and keys (1024 + 256 columns) 12 + 8 x 2.2 and 22 + 8 x 2.2,
-  // and no biases.
+  // + 6, add 6 and 6, SwiGLU 10 and 18; rotation of queries and keys (1024 + 256 columns) 12 + 8 x 2.2 and 22 + 8
+  // x 2.2, and no biases.
   t = training(AttentionKind::flash);
   t.kernels = Kernels::unfused;
   work = layer_work(llama(), t, framework(false), shard());
