@@ -9,6 +9,8 @@ std::string Skew::text() const {
   switch (kind) {
     case Kind::uniform:
       return "";
+    case Kind::natural:
+      return "natural";
     case Kind::zipf:
       return fmt::format("zipf {}", zipf);
     case Kind::loads:

@@ -10,7 +10,8 @@ namespace rehearsal::models {
 
 // How many tokens each expert gets.
 struct Skew {
-  enum class Kind : std::uint8_t { uniform, zipf, loads, trace } kind = Kind::uniform;
+  enum class Kind : std::uint8_t { uniform, natural, zipf, loads, trace } kind = Kind::uniform;
+  // natural: a router that is not forced to balance, as models are trained (sim/plan/routing.cpp)
   double zipf = 0;                                      // the n-th busiest expert gets 1/n^zipf of the busiest
   std::vector<double> loads;                            // in any unit, one per expert
   std::vector<std::vector<std::vector<double>>> trace;  // by step, layer and expert

@@ -420,7 +420,12 @@ const Description& framework_fields() {
                               "launches without `host_bound_to_cores` take so much longer"),
       field<&S::dispatch_nvlink_share>("dispatch_nvlink_share", fraction(), kDefault,
                                        "of NVLink that NCCL's all-to-all of experts reaches"),
-      field<&S::dispatch_nic_share>("dispatch_nic_share", fraction(), kDefault, "of NICs that any dispatcher reaches"),
+      field<&S::dispatch_nic_share>("dispatch_nic_share", fraction(), kDefault,
+                                    "of NICs that NCCL's all-to-all of experts reaches, and HybridEP"),
+      field<&S::nic_share>(
+          "nic_share", fraction(), kDefault,
+          "of what collectives reach over NICs by themselves (`links.scale_out.efficiency`), in a step "
+          "of training"),
       field<&S::fp32_adapters>("fp32_adapters", boolean(), kDefault,
                                "low-rank adapters compute in fp32 beside products in 16 bits (PEFT)"),
       field<&S::adapter_dropout>("adapter_dropout", boolean(), kDefault,

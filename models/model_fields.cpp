@@ -244,9 +244,11 @@ const Description& expert_fields() {
                                   "(dropless)"),
               "dropless"),
       opaque<&E::skew>(
-          "skew", "uniform, {zipf: A}, a list of loads or {trace: FILE}", [](const Skew& skew) { return skew.text(); },
-          "how many tokens each expert gets: all as many (the default); the n-th busiest 1/n^A of the busiest; as "
-          "listed; as in a file of `rehearse balance`"),
+          "skew", "uniform, natural, {zipf: A}, a list of loads or {trace: FILE}",
+          [](const Skew& skew) { return skew.text(); },
+          "how many tokens each expert gets: all as many (the default, as benchmarks force it); as routers that a loss "
+          "balances send them, the busiest 1.62 of the mean; the n-th busiest 1/n^A of the busiest; as listed; as in a "
+          "file of `rehearse balance`"),
       field<&E::limit_nodes>("limit_nodes", whole(1, 1e6), std::nullopt,
                              "nodes at most that one token is sent to (any number)"),
       choice<&E::dispatch>("dispatch", {{"all-to-all", Dispatch::all_to_all}, {"two-hop", Dispatch::two_hop}}, kDefault,

@@ -391,6 +391,7 @@ struct Framework {
   // An expert's matrices are slices of tensors of all experts; autograd clears such a tensor for each and adds them up.
   bool expert_slices = false;
   double unbound_host = 1.8, dispatch_nvlink_share = .35, dispatch_nic_share = .8;
+  double nic_share = 1;  // of what collectives reach over NICs by themselves, in a step of training
   // Adapters in fp32 beside products in 16 bits, and a dropout of what goes into them (PEFT).
   bool fp32_adapters = false, adapter_dropout = false;
   // Products by quantised matrices keep what they read, though nothing uses it (bitsandbytes up to 0.42).

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <map>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
@@ -9,6 +10,9 @@
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
+#include "cost/one_dispatch.hpp"
+#include "report/collective_report.hpp"
+#include "report/dispatch_report.hpp"
 #include "report/pages.hpp"
 #include "scenario/cluster_file.hpp"
 
@@ -31,6 +35,8 @@ CommandText collective_text() {
               "NAME is a kind, and then NCCL's choice is shown: all-reduce, all-gather, reduce-scatter,\n"
               "all-to-all, broadcast; or one algorithm:\n" +
               algorithms +
+              "or dispatch or combine: tokens on their way to their experts, or back, as in a step of training,\n"
+              "with --tokens of each rank, --hidden, --experts of all ranks, --top-k, --dispatcher, --precision.\n"
               "Sizes are those of nccl-tests: the whole array. Of n ranks, bandwidth on the bus is the\n"
               "algorithm's x 2(n-1)/n (all-reduce), x 1 (broadcast) or x (n-1)/n (others).\n"
               "--set changes keys of the cluster, such as links.scale_up.bandwidth; without 'nodes' the machine\n"
@@ -38,7 +44,8 @@ CommandText collective_text() {
           .example =
               "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
               "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
-              "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.scale_out.bandwidth=200Gb/s\n",
+              "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.scale_out.bandwidth=200Gb/s\n"
+              "  rehearse collective dispatch --ranks 32 --dispatcher deepep --precision fp8\n",
           .takes_set = true};
 }
 
@@ -62,6 +69,32 @@ Version nccl_version(const std::string& text) {
   }
 }
 
+// How many, or as many as usual.
+std::int64_t count(const char* option, const std::string& text, std::int64_t usual) {
+  return text.empty() ? usual : std::int64_t(whole_number(option, text, 1, 1'000'000'000));
+}
+
+// What `dispatch` and `combine` ask.
+struct Tokens {
+  std::string tokens, hidden, experts, top_k, dispatcher = "nccl", precision = "bf16";
+
+  cost::DispatchQuestion question(bool combine) const {
+    cost::DispatchQuestion q;
+    q.combine = combine;
+    q.tokens = count("--tokens", tokens, q.tokens), q.hidden = count("--hidden", hidden, q.hidden);
+    q.experts = count("--experts", experts, q.experts), q.per_token = count("--top-k", top_k, q.per_token);
+    using models::Dispatcher;
+    static const std::map<std::string, Dispatcher> known{
+        {"nccl", Dispatcher::nccl}, {"deepep", Dispatcher::deepep}, {"hybridep", Dispatcher::hybridep}};
+    const auto found = known.find(dispatcher);
+    if (found == known.end()) throw UserError("--dispatcher is nccl, deepep or hybridep, found '" + dispatcher + "'");
+    if (precision != "bf16" && precision != "fp8")
+      throw UserError("--precision is bf16 or fp8, found '" + precision + "'");
+    q.dispatcher = found->second, q.narrow = precision == "fp8";
+    return q;
+  }
+};
+
 }  // namespace
 
 int run_collective(const Arguments& arguments) {
@@ -69,6 +102,7 @@ int run_collective(const Arguments& arguments) {
   CommonOptions common;
   std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, faults;
   PageOptions pages;
+  Tokens tokens;
   const OptionList own = with_page_options(
       {{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
        {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
@@ -76,11 +110,19 @@ int run_collective(const Arguments& arguments) {
        {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
        {"faults", "LIST", "of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
        {"nccl", "VERSION", fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)),
-        &nccl}},
+        &nccl},
+       {"tokens", "N", "of each rank, for dispatch and combine (default 4096)", &tokens.tokens},
+       {"hidden", "H", "values of a token (default 7168)", &tokens.hidden},
+       {"experts", "E", "of all ranks together (default 256)", &tokens.experts},
+       {"top-k", "K", "experts of a token (default 8)", &tokens.top_k},
+       {"dispatcher", "NAME", "nccl, deepep or hybridep (default nccl)", &tokens.dispatcher},
+       {"precision", "NAME", "of tokens on their way there: bf16 or fp8 (default bf16)", &tokens.precision}},
       pages, "draw the steps as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  auto question = cost::named_collective(one_operand(text, *line, "the name of a collective"));
+  const auto name = one_operand(text, *line, "the name of a collective");
+  const bool experts = name == "dispatch" || name == "combine";
+  auto question = experts ? cost::CollectiveQuestion{.kind = CollectiveKind::all_to_all} : cost::named_collective(name);
   if (!line->has("ranks")) throw UserError("missing --ranks; see 'rehearse collective --help'");
   question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks, 1, kMostRanks));
   if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has nobody to talk to");
@@ -94,6 +136,13 @@ int run_collective(const Arguments& arguments) {
   const auto group = cost::place(question, cluster.spec, cluster.sized);
   if (line->has("faults"))
     cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
+  if (experts) {
+    const auto one = cost::one_dispatch(cluster.spec, cluster.curves, tokens.question(name == "combine"), group);
+    emit_report(common, {.text = [&] { return report::to_text(one); },
+                         .json = [&] { return report::to_json(one).dump(2) + "\n"; },
+                         .csv = [&] { return report::to_csv(one); }});
+    return 0;
+  }
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);

@@ -110,6 +110,7 @@ struct ClusterSpec {
   std::vector<WrittenLink> written;              // of topology "links"
   Bandwidth nvlink;                              // one GPU, one way
   std::optional<Bandwidth> nvlink_uncut;         // with all links of its generation, where some are cut off (H800)
+  std::int64_t nvlink_domain = 0;                // GPUs of a node that reach each other by these links; 0: all of it
   Time nvlink_latency;
   Interconnect interconnect;  // what those links are
   Library library;            // that runs collectives over them

@@ -264,6 +264,11 @@ const Description& cluster_fields() {
           "links.scale_up.uncut_bandwidth", bandwidth(), std::nullopt,
           "where links of a GPU are cut off (H800): what it has with all of them; NCCL's all-to-all of experts reaches "
           "its share of that, or .75 of `bandwidth`"),
+      field<&ClusterSpec::nvlink_domain>("links.scale_up.domain", whole(1, 1024),
+                                         {[](const ClusterSpec&) -> std::int64_t { return 0; }, "all"},
+                                         "GPUs of a node that exchange over these links; with the others they exchange "
+                                         "over NICs, as trays of a rack do "
+                                         "without multi-node NVLink. Divides `gpus_per_node` and the NICs of a node"),
       nested<&ClusterSpec::interconnect>("links.scale_up.interconnect", interconnect_fields()),
       settled(opaque<&ClusterSpec::library>(
           "library", "algorithms",
@@ -294,8 +299,8 @@ const Description& cluster_fields() {
                                                {[](const ClusterSpec&) { return microseconds(25); }, "25us"},
                                                "one hop of a ring between nodes")),
       assumed(field<&ClusterSpec::nic_efficiency>("links.scale_out.efficiency", fraction(),
-                                                  {[](const ClusterSpec&) { return .85; }, "0.85"},
-                                                  "share of the wire that collectives reach")),
+                                                  {[](const ClusterSpec&) { return .96; }, "0.96"},
+                                                  "share of the wire that collectives reach by themselves")),
       assumed(field<&ClusterSpec::nic_message_efficiency>("links.scale_out.message_efficiency", fraction(),
                                                           {[](const ClusterSpec&) { return .9; }, "0.9"},
                                                           "share of the wire that pipeline sends reach")),

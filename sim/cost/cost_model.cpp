@@ -37,12 +37,18 @@ cluster::ClusterSpec launched_by(const models::Framework& framework, cluster::Cl
   return machine;
 }
 
+// As collectives of a step find it, beside its kernels and those of other groups.
+cluster::ClusterSpec in_a_step(const models::Framework& framework, cluster::ClusterSpec machine) {
+  machine.nic_efficiency *= framework.nic_share;
+  return machine;
+}
+
 }  // namespace
 
 CostModel::CostModel(cluster::ClusterSpec machine, collective::SizeCurves curves, models::Framework framework,
                      std::shared_ptr<const Profile> profile, const collective::Registry& algorithms)
     : machine_(launched_by(framework, std::move(machine))),
-      communication_(machine_, std::move(curves), framework.nccl, algorithms),
+      communication_(in_a_step(framework, machine_), std::move(curves), framework.nccl, algorithms),
       framework_(std::move(framework)),
       profile_(std::move(profile)) {
   need_rates();

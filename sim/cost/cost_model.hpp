@@ -44,6 +44,11 @@ class CostModel {
   collective::Choice choose(const graph::Collective& work) const;
   std::string why(const graph::Collective& work) const;
   double dispatch(const graph::Dispatch& work) const;
+  // Bytes of tokens that each rank sends inside its domain and out of it.
+  struct Hops {
+    double inside = 0, out = 0;
+  };
+  Hops hops(const graph::Dispatch& work) const;
   double message(const graph::Message& work) const;
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;
@@ -94,11 +99,6 @@ class CostModel {
                std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
-  // Bytes that each rank sends inside its domain and out of it.
-  struct Hops {
-    double inside = 0, out = 0;
-  };
-  Hops hops(const graph::Dispatch& work) const;
   double processors_held() const;  // by the kernels that send tokens
   graph::Footprint of_dispatch(const graph::Dispatch& work, Time price) const;
   graph::Moved moved(const graph::Dispatch& work) const;

@@ -16,13 +16,15 @@ using graph::Way;
 // between two peers copy, which is the same where links are cut off, of which an exchange then reaches kOfCutLinks.
 // DeepEP: 158 of 200 GB/s on H800 (its README) and, fitted on the same steps, 270 GB/s on GB200 with 24. HybridEP: its
 // own table (GB200: 750 of 900 GB/s with 8 ranks and 16 multiprocessors, no more with 32, and 640 with 32 ranks, which
-// is the power below) with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops and one published step
-// of 64 ranks over InfiniBand.
+// is the power below) with 32, as overlapped steps lose them. NICs: DeepEP's table of two hops over 400 Gb/s (58 GB/s
+// with 32 ranks and 51 with 64, a node's own tokens counted, are 43 and 45 of 50 on the wire); the others:
+// framework.dispatch_nic_share, of one published step of 64 ranks over InfiniBand.
 struct Kernels {
   double share, each;  // of a link; bytes/s
   double grows, processors;
+  double nic;  // of the wire; 0: as the framework says
 };
-constexpr Kernels kNccl{1, 1e12, 0, 24}, kDeepEp{.79, 11.25e9, 0, 24}, kHybridEp{.83, 46.9e9, -.12, 32};
+constexpr Kernels kNccl{1, 1e12, 0, 24, 0}, kDeepEp{.79, 11.25e9, 0, 24, .9}, kHybridEp{.83, 46.9e9, -.12, 32, 0};
 // XTuner's Qwen3-235B on H800 (forced balance, all 8 ranks of a node), and shown on Pai-Megatron-Patch#658 (256 H800),
 // which is 52 % too slow by the share of what is left, and 11 % by this.
 constexpr double kOfCutLinks = .75;
@@ -81,9 +83,9 @@ double CostModel::dispatch(const graph::Dispatch& work) const {
         nccl ? std::min(port * std::max(kOfCutLinks, share), std::max(port, uncut) * share) : port * k.share;
     inside = moved.inside / (std::min(reached, k.each * processors_held()) * std::pow(ranks / kFewestRanks, k.grows));
   }
+  const double nic = k.nic > 0 ? k.nic : framework_.dispatch_nic_share;
   for (const auto& border : reach.out)
-    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * framework_.dispatch_nic_share *
-                                     machine_.fabric));
+    out = std::max(out, moved.out / (border.rate.value() / double(reach.in_domain) * nic * machine_.fabric));
   return std::max(inside, out) + kOther * std::min(inside, out) + framework_.dispatch_overhead;
 }
 

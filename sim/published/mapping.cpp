@@ -12,7 +12,7 @@ namespace rehearsal::published {
 namespace {
 
 constexpr const char* kFile = "/configs/published_runs.yaml";
-constexpr std::string_view kAfter = "number after ";
+constexpr std::string_view kAfter = "number after ", kIn = "number in ";
 
 bool is_number(const std::string& text) {
   try {
@@ -44,17 +44,20 @@ bool applies(const Rule& rule, const Run& run, const std::string& framework) {
 
 // The value of a setting in a row; nothing if the row does not print what it asks for.
 std::optional<std::string> said(const std::string& value, const Run& run) {
-  constexpr std::string_view kIn = " in ";
-  const auto in = value.rfind(kIn);
+  const auto leading = [](const std::string& text) {
+    const auto length = std::min(text.find_first_not_of("0123456789."), text.size());
+    return length > 0 ? std::optional(text.substr(0, length)) : std::nullopt;
+  };
+  if (value.starts_with(kIn)) return leading(run.cell(value.substr(kIn.size())));
+  constexpr std::string_view kOf = " in ";
+  const auto in = value.rfind(kOf);
   if (!value.starts_with(kAfter) || in == std::string::npos) return value;
   const auto word = value.substr(kAfter.size(), in - kAfter.size());
-  const auto cell = run.cell(value.substr(in + kIn.size()));
+  const auto cell = run.cell(value.substr(in + kOf.size()));
   auto at = cell.find(word + " ");
   if (at == std::string::npos) at = cell.find(word + "=");  // as options are written
   if (at == std::string::npos) return std::nullopt;
-  const auto number = cell.substr(at + word.size() + 1);
-  const auto length = std::min(number.find_first_not_of("0123456789."), number.size());
-  return length > 0 ? std::optional(number.substr(0, length)) : std::nullopt;
+  return leading(cell.substr(at + word.size() + 1));
 }
 
 bool asks_for_framework(const Rule& rule) {
@@ -97,7 +100,9 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
     if (const auto* set = map.find(name))
       for (const auto& [key, value] : set->entries)
-        settings->emplace_back(key->text, value->text.starts_with(kAfter) ? value->text : scenario::flow_text(*value));
+        settings->emplace_back(key->text, value->text.starts_with(kAfter) || value->text.starts_with(kIn)
+                                              ? value->text
+                                              : scenario::flow_text(*value));
   map.finish();
   return rule;
 }

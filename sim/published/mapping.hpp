@@ -29,8 +29,8 @@ struct Rule {
   std::optional<std::int64_t> head_dim;  // if no heads are printed
   std::string not_judged, not_timed;     // why rows cannot be judged; why only their memory can, not their time
   std::string peak_rank;  // the rank whose peak is printed: "first", "last"; empty: the one with the highest
-  // Dotted keys and values, as YAML, or "number after WORD in COLUMN", which a row without it does not set. `over` also
-  // overrides the row's own knobs if these came from a column without details ("see recipe").
+  // Dotted keys and values, as YAML, or "number in COLUMN" or "number after WORD in COLUMN", which a row without it
+  // does not set. `over` also overrides the row's own knobs if these came from a column without details ("see recipe").
   std::vector<std::pair<std::string, std::string>> set, over;
 };
 

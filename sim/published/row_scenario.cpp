@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "published/recipe.hpp"
 #include "scenario/cluster_file.hpp"
 #include "scenario/renamed.hpp"
 #include "scenario/scenario.hpp"
@@ -102,11 +103,6 @@ std::string precision_of(const Run& r) {
   return "";
 }
 
-std::string recompute_of(const Run& r) {
-  if (says(r.recompute, "selective")) return "selective";
-  return begins(r.recompute, "full") ? "full" : "none";
-}
-
 // The name behind a key of a mapping, YAML's or JSON's; the whole text where it is none.
 std::string name_behind(const std::string& text, const std::string& key) {
   if (!text.starts_with('{')) return key == "use" ? text : "";
@@ -166,6 +162,9 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   }
   if (mapped.cluster.empty()) return {"", fmt::format("no cluster file describes '{}'", r.gpu), {}, ""};
 
+  const auto recipe = recipe_of(r, names_model(mapped) || r.experts.value_or(0) > 1);
+  if (!recipe.unread.empty()) return {"", recipe.unread, {}, ""};
+
   Settings s;
   s.put("version", 1), s.put("name", r.id);
   put_model(s, r, mapped);
@@ -174,11 +173,13 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   s.put("batch.global", *r.global_batch), s.put("batch.micro", *r.micro_batch);
   s.put("schedule", schedule_of(r));
   if (const auto precision = precision_of(r); !precision.empty()) s.put("training.precision", precision);
-  s.put("training.recompute", recompute_of(r));
+  s.put("training.recompute", recipe.recompute);
   s.put("training.attention", "flash");
   if (detail != FrameworkDetail::none && !mapped.framework.empty()) s.put("framework.use", mapped.framework);
   for (const auto& [key, value] : mapped.set)
     if (const auto today = scenario::path_of_today(key); wanted(today, detail)) s.put(today, value);
+  for (const auto& [key, value] : recipe.settings)
+    if (wanted(key, detail)) s.put(key, value);
   // Zero Bubble gives the first and the last stage one layer fewer; so does the uniform partition if the layers do not
   // divide evenly, as in all of its runs.
   RowScenario scenario{fmt::format("# {} ({}:{}), {}, {}\n", r.id, r.file, r.line, r.model.empty() ? "a GPT" : r.model,
@@ -195,7 +196,8 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
       if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value.dump());
   }
   for (const auto& [key, value] : mapped.over)
-    if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value);
+    if (wanted(key, detail) && !(recipe.lists_modules && key == "training.recompute"))
+      scenario.sets.push_back(key + "=" + value);
   return scenario;
 }
 

@@ -38,9 +38,10 @@ struct Run {
 // Reads a CSV table with a header (RFC 4180 quoting). Required columns: id, layers, hidden, seq, n_gpus, gpu,
 // global_batch, micro_batch, iter_time_s. Optional: table, framework, model, heads, kv_heads, ffn, vocab, n_experts,
 // gpu_mem_gb, topk, moe_ffn, gpus_per_node, interconnect, tp, pp, vp, cp, ep, dp, zero_stage, recompute, seq_parallel,
-// schedule, precision, peak_mem_gb, mem_kind, cluster, software, knobs; if no time is printed also
-// tokens_per_s_per_gpu, samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are ignored. A row
-// without a global batch accumulates no gradients. Throws UserError with file and line if the file is not such a table.
+// schedule, precision, peak_mem_gb, mem_kind, cluster, software, knobs, and those of published/recipe.hpp; if no time
+// is printed also tokens_per_s_per_gpu, samples_per_s_per_gpu, tflops_per_gpu (of the model) and mfu_pct. Others are
+// ignored. A row without a global batch accumulates no gradients. Throws UserError with file and line if the file is
+// not such a table.
 std::vector<Run> read_runs(const std::string& path);
 // Whether its header has the required columns.
 bool is_table_of_runs(const std::string& path);

@@ -151,7 +151,7 @@ Key made() {
         "profiles, or mappings as the key `framework` has them; auto: as that says")
       .said = "auto";
   section(root, "experts");
-  root.at("experts.skew").forms = {word("uniform"), fields::list_of(fields::positive()),
+  root.at("experts.skew").forms = {word("uniform"), word("natural"), fields::list_of(fields::positive()),
                                    fields::table("{zipf: A} or {trace: FILE}")};
   section(root, "batch");
   root.at("batch.lengths").forms = {

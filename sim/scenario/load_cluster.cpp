@@ -260,12 +260,33 @@ void take_part_of_node(cluster::ClusterSpec& spec, std::int64_t gpus) {
   spec.gpus_per_node = gpus;
 }
 
+// A node whose links end at a part of its GPUs is as many nodes, each with its share of NICs and of the host. False,
+// with a problem, where they do not divide.
+bool split_by_links(Context& context, ClusterChoice& cluster) {
+  auto& spec = cluster.spec;
+  const auto part = spec.nvlink_domain, whole = spec.gpus_per_node;
+  if (part == 0 || part >= whole) return true;
+  const auto nodes = whole / part;
+  if (whole % part != 0 || spec.nics_per_node % nodes != 0) {
+    context.problems.error(cluster.node->where(),
+                           fmt::format("'links.scale_up.domain' {} does not divide the {} GPUs and {} NICs of a node",
+                                       part, whole, spec.nics_per_node));
+    return false;
+  }
+  take_part_of_node(spec, part);
+  spec.nodes *= nodes, spec.nics_per_node /= nodes;
+  if (cluster.nodes) *cluster.nodes *= nodes;
+  for (auto& group : spec.groups) group.nodes *= nodes;
+  return true;
+}
+
 }  // namespace
 
 void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& parallelism, std::int64_t more_nodes) {
   auto& problems = context.problems;
   auto& spec = cluster.spec;
   auto& p = parallelism.value;
+  if (!split_by_links(context, cluster)) return;
   if (cluster.gpus) {
     spec.nodes = nodes_for(*cluster.gpus, spec);
     const auto each = *cluster.gpus / spec.nodes, all = spec.gpus_per_node;
@@ -353,10 +374,14 @@ NamedCluster load_named_cluster(const std::string& name, const std::vector<std::
   key->text = "use", use->text = name;
   map->entries.push_back({key, use});
   const Node* root = documents.set(map, sets);
-  const auto choice = root ? load_cluster(context, *root) : std::nullopt;
+  auto choice = root ? load_cluster(context, *root) : std::nullopt;
+  if (choice) split_by_links(context, *choice);
   context.problems.throw_if_any();
   NamedCluster cluster{choice->spec, choice->curves, choice->nodes || choice->gpus, {}};
-  if (choice->gpus) take_part_of_node(cluster.spec, *choice->gpus), cluster.spec.nodes = 1;
+  if (choice->gpus) {
+    cluster.spec.nodes = nodes_for(*choice->gpus, cluster.spec);
+    take_part_of_node(cluster.spec, *choice->gpus / cluster.spec.nodes);
+  }
   if (choice->nodes) cluster.spec.nodes = *choice->nodes;
   for (const auto& w : context.problems.warnings()) cluster.warnings.push_back(w.message);
   return cluster;

@@ -11,7 +11,7 @@ namespace {
 
 using models::Skew;
 
-constexpr const char* kSkews = "uniform, {zipf: A}, a list of loads or {trace: FILE}";
+constexpr const char* kSkews = "uniform, natural, {zipf: A}, a list of loads or {trace: FILE}";
 
 // Expert loads of every step, as `rehearse balance` takes them: `weights` of one step, or `trace` of several.
 void read_trace(Context& context, const Node& node, Skew& skew) {
@@ -60,6 +60,8 @@ Skew read_skew(Context& context, const Node& node) {
       if (skew.zipf > 0) skew.kind = Skew::Kind::zipf;  // with exponent 0 all experts have the same load
     }
     map.finish();
+  } else if (node.kind == Node::Kind::scalar && node.text == "natural") {
+    skew.kind = Skew::Kind::natural;
   } else if (node.kind != Node::Kind::scalar || node.text != "uniform") {
     problems.error(node.where(), fmt::format("'skew' must be {}; found {}", kSkews, describe(node)));
   }

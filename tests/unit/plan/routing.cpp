@@ -35,6 +35,22 @@ TEST_CASE("Zipf: the GPU with the busiest experts has more rows than the mean") 
   CHECK(routing(j).load == 1);
 }
 
+TEST_CASE(
+    "natural routing: the busiest expert has 1.62 of the mean, its rank less, and no more than there are tokens") {
+  auto j = job(4);
+  j.experts.skew.kind = models::Skew::Kind::natural;
+  // One expert a rank: that of the busiest expert.
+  CHECK(routing(j).load == doctest::Approx(1.62));
+  j.parallelism.expert = 2;
+  CHECK(routing(j).load > 1);
+  CHECK(routing(j).load < 1.62);
+  j.parallelism.expert = 1;
+  CHECK(routing(j).load == 1);
+  // A token sees 3 of 4 experts: none can have more than 4/3 of the mean.
+  j.parallelism.expert = 4, j.model.experts_per_token = 3;
+  CHECK(routing(j).load == doctest::Approx(4. / 3));
+}
+
 TEST_CASE("a capacity cuts the busiest experts and drops what is above") {
   auto j = job(2);
   j.experts.skew.kind = models::Skew::Kind::loads, j.experts.skew.loads = {5, 1, 1, 1};

@@ -52,6 +52,15 @@ TEST_CASE("patterns: somewhere, at the beginning, the whole, above; none of them
   CHECK(fits({"gpu", {"h100", "a100"}}, "A100"));
 }
 
+TEST_CASE("a setting may be a number that the row prints") {
+  const auto m =
+      mapping("  - {when: {gpu: h100}, set: {a: number in tp, b: number after GA in notes, c: number in pp}}\n");
+  const auto set = m.of(run({{"gpu", "H100"}, {"tp", "4 (recipe)"}, {"notes", "GA 16; x"}, {"pp", "many"}})).set;
+  REQUIRE(set.size() == 2);
+  CHECK(set[0] == std::pair<std::string, std::string>{"a", "4"});
+  CHECK(set[1] == std::pair<std::string, std::string>{"b", "16"});
+}
+
 TEST_CASE("the first machine and the first framework count, settings add up") {
   const auto m = mapping(
       "  - {when: {gpu: a100, interconnect: roce}, cluster: slow}\n"

@@ -117,6 +117,57 @@ TEST_CASE("a cell that cannot be read leaves its row not judged, and the others 
   }
 }
 
+namespace {
+
+const std::string kRecipe =
+    "id,framework,model,layers,hidden,heads,kv_heads,ffn,seq,n_experts,topk,moe_ffn,gpu,n_gpus,gpus_per_node,tp,pp,ep,"
+    "zero_stage,micro_batch,global_batch,recompute,iter_time_s,dispatcher,expert_overlap,cuda_graph,capacity,routing,"
+    "tp_"
+    "overlap,loss,lengths\n";
+
+published::RowScenario recipe(const std::string& recompute, const std::string& cells, const char* framework = "mine") {
+  const Table table(kRecipe +
+                    fmt::format("a-1,{},MoE,4,1024,16,16,4096,2048,16,2,1024,H100,8,8,2,1,4,1,1,8,\"{}\",1,{}\n",
+                                framework, recompute, cells));
+  return scenario_of(read_runs(table.path())[0], read_mapping(), FrameworkDetail::knobs);
+}
+
+}  // namespace
+
+TEST_CASE("columns of a recipe: what they say counts, what they do not say is left to rules") {
+  const auto told = recipe("selective: norm, moe_act", "DeepEP,on,attn+moe_router,1.5,natural,yes,torch,512");
+  REQUIRE(told.not_judged == "");
+  const auto s = scenario::load_text(told.yaml, "row");
+  const auto& c = *s.concrete;
+  CHECK(c.framework.dispatcher == models::Dispatcher::deepep);
+  CHECK(c.framework.expert_overlap);
+  CHECK(c.framework.cuda_graph == models::CudaGraph::attention_router);
+  CHECK(c.framework.async_tensor);
+  CHECK(c.experts.capacity == 1.5);
+  CHECK(c.experts.skew.kind == models::Skew::Kind::natural);
+  CHECK(c.training.recompute_modules == std::set{models::RecomputeModule::layernorm, models::RecomputeModule::moe_act});
+  const auto untold = recipe("see recipe", "see recipe,not printed,yes,n/a,,,,packed");
+  REQUIRE(untold.not_judged == "");
+  CHECK(untold.yaml == recipe("none", ",,,,,,,").yaml);
+}
+
+TEST_CASE("a recipe's cell that says nothing known leaves its row not judged") {
+  CHECK(recipe("none", "pigeon,,,,,,,").not_judged == "its 'dispatcher' is 'pigeon', which says nothing known");
+  CHECK(recipe("none", ",,,some,,,,").not_judged == "its 'capacity' is 'some', which says nothing known");
+  CHECK(recipe("none", ",,sometimes,,,,,").not_judged == "its 'cuda_graph' is 'sometimes', which says nothing known");
+  CHECK(recipe("selective: magic", ",,,,,,,").not_judged ==
+        "its 'recompute' is 'selective: magic', which says nothing known");
+  CHECK(recipe("selective (class)", ",,,,,,,").not_judged == "");
+}
+
+TEST_CASE("NeMo before 25.04 cuts experts over the tensor group") {
+  const auto degree = [](const char* framework) {
+    return scenario::load_text(recipe("none", ",,,,,,,", framework).yaml, "row").parallelism.expert_tensor;
+  };
+  CHECK(degree("NeMo 24.11 recipe") == 2);
+  CHECK(degree("NeMo (25.05 recipe)") == 1);
+}
+
 TEST_CASE("without a precision a row runs in bf16 where GPU and framework have it") {
   const auto precision = [](const char* framework, const char* gpu, const char* printed) {
     return loaded(fmt::format("x-1,x,{},GPT,24,2048,16,16,8192,51200,2048,{},32,8,8,,1,1,1,1,0,1,64,none,no,,{},1",

@@ -57,6 +57,14 @@ TEST_CASE("context is a factor, experts are none") {
   CHECK(c.experts.every == 100);
 }
 
+TEST_CASE("natural routing is a word") {
+  const auto s = scenario::load_text(
+      "version: 1\nmodel: {use: qwen3-30b-a3b, layers: 2}\ncluster: {use: dgx-h100, gpus: 8}\n"
+      "parallelism: {expert: 8}\nbatch: {global: 8, micro: 1}\nexperts: {skew: natural}\n",
+      "test");
+  CHECK(s.concrete->experts.skew.kind == models::Skew::Kind::natural);
+}
+
 TEST_CASE("what is said of experts and means nothing else is the same scenario") {
   const auto usual = load_text(kExperts).digest;
   CHECK(load_text(kExperts + "experts: {capacity: dropless, skew: uniform, balance: none}\n").digest == usual);

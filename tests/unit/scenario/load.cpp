@@ -202,6 +202,26 @@ TEST_CASE("what a fabric and NCCL's groups do to the NICs") {
   CHECK(changed.interconnect.name == "nvlink-4");
 }
 
+TEST_CASE("links that join a part of a node's GPUs make it as many nodes") {
+  const auto rack = [](const std::string& domain) {
+    return load_text(
+               "version: 1\nmodel: {use: llama3-8b}\nbatch: {global: 128, micro: 1}\nparallelism: {tensor: 1}\n"
+               "cluster: {use: gb200-nvl72, gpus: 144, links: {scale_up: {domain: " +
+                   domain + "}}}\n",
+               "test")
+        .concrete->cluster;
+  };
+  const auto whole = rack("72"), trays = rack("4");
+  CHECK(whole.gpus_per_node == 72);
+  CHECK(whole.nodes == 2);
+  CHECK(trays.gpus_per_node == 4);
+  CHECK(trays.nodes == 36);
+  CHECK(trays.nics_per_node == 4);  // one for each GPU, as before
+  CHECK(trays.host.domains == 2);   // a Grace for two GPUs
+  CHECK(trays.gpus() == whole.gpus());
+  CHECK_THROWS_AS(rack("5"), UserError);
+}
+
 TEST_CASE("an inline cluster states what it took for granted") {
   const auto s =
       load_text(with(kGood, "{use: dgx-a100-80g, nodes: 128}",
@@ -229,7 +249,7 @@ TEST_CASE("an inline cluster states what it took for granted") {
 TEST_CASE("one number of a named cluster or GPU may be changed") {
   const auto s = load_text(kGood, {"cluster.links.scale_out.bandwidth=100Gb/s", "cluster.gpu.memory=40GB"});
   CHECK(s.concrete->cluster.nic.value() == doctest::Approx(12.5e9));
-  CHECK(s.concrete->cluster.nic_efficiency == .85);
+  CHECK(s.concrete->cluster.nic_efficiency == .96);
   CHECK(s.concrete->cluster.gpu.memory == Bytes(40'000'000'000));
   CHECK(s.concrete->cluster.gpu.sms == 108);
 }
