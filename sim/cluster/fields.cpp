@@ -154,11 +154,9 @@ const Description& gpu_fields() {
                                   "with one scale, a power of two, for 32 elements, which the hardware applies"),
       field<&Gpu::fp4_speedup>("fp4_speedup", number(0, 20), kDefault,
                                "matrix products in NVFP4 over bf16, with one scale per 16 elements; 0: none"),
-      field<&Gpu::fp8_limited_speedup>("fp8_limited_speedup", number(0, 10), kDefault,
-                                       "the same of fp8 with one scale a tensor, where the power limit and not the "
-                                       "tensor cores bound both; finer scales keep their share; 0: as `fp8_speedup`"),
       field<&Gpu::fp4_limited_speedup>("fp4_limited_speedup", number(0, 20), kDefault,
-                                       "and of NVFP4; 0: as `fp4_speedup`"),
+                                       "the same where the power limit bounds both, and not the tensor cores; 0: as "
+                                       "`fp4_speedup`"),
       field<&Gpu::eager_context>(
           "eager_context", size(), kDefault,
           "what context and libraries take of it with `framework.lazy_modules: false`; 0: as with"),

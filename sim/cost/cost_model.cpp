@@ -87,8 +87,7 @@ double CostModel::gemm(const Gemm& shape) const {
   } else if (shape.precision == Precision::fp8) {
     speedup = fp8_speedup(gpu, framework_.fp8_scaling);
     if (speedup > 0)
-      counted_as = Precision::bf16,
-      limited = gpu.fp8_speedup > 0 ? gpu.fp8_limited_speedup * speedup / gpu.fp8_speedup : 0;
+      counted_as = Precision::bf16;
     else if (models::scales_tensors(framework_.fp8_scaling))
       speedup = 1;  // by the peak, if there is one
     else

@@ -234,7 +234,7 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
               {"version: 1", "version: 1\ntraining: {precision: fp8}",
                "2:11: GPU 'a100-80g-sxm' does not compute in the precision"},
               {"version: 1", "version: 1\nframework: {use: titan-2024, fp8_scaling: row}",
-               "2:43: 'fp8_scaling' must be one of tensorwise, rowwise, blockwise, mx; found 'row'"},
+               "2:43: 'fp8_scaling' must be one of tensorwise, current, rowwise, blockwise, mx; found 'row'"},
               {"version: 1", "version: 1\nframework: {use: titan-2024, attention_kernel: flash-4}",
                "2:48: 'attention_kernel' must be one of flash-2, flash-3, cudnn; found 'flash-4'"}});
   // A scaling for which the GPU has no rate.
