@@ -52,7 +52,7 @@ struct Gpu {
   double fp4_speedup = 0;  // in NVFP4, a scale for each 16 elements
   // The same where power limits the rate: a FLOP in fewer bits takes less energy, but not by its rate in bursts. 0: as
   // in bursts.
-  double fp8_limited_speedup = 0, fp4_limited_speedup = 0;
+  double fp4_limited_speedup = 0;
   Bytes eager_context;  // memory of a process before it allocates, if modules load eagerly; 0: not measured
   Time kernel_gap;      // between two kernels of a stream
   std::map<std::string, std::string> sources;  // key -> where its number comes from
