@@ -205,7 +205,7 @@ TEST_CASE("what a fabric and NCCL's groups do to the NICs") {
 TEST_CASE("links that join a part of a node's GPUs make it as many nodes") {
   const auto rack = [](const std::string& domain) {
     return load_text(
-               "version: 1\nmodel: {use: llama3-8b}\nbatch: {global: 128, micro: 1}\nparallelism: {tensor: 1}\n"
+               "version: 1\nmodel: {use: llama3-8b}\nbatch: {global: 144, micro: 1}\nparallelism: {tensor: 1}\n"
                "cluster: {use: gb200-nvl72, gpus: 144, links: {scale_up: {domain: " +
                    domain + "}}}\n",
                "test")
