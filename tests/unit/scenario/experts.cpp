@@ -158,8 +158,10 @@ TEST_CASE("experts: capacity, skew, placement") {
   CHECK(more("experts: {skew: [1, 2, 3]}\n") ==
         Lines{"6:17: 'skew' has 3 loads, but a layer of model 'mixtral-8x7b' has 8 experts"});
   CHECK(more("experts: {skew: {zipf: -1}}\n").size() == 1);
-  CHECK(more("experts: {skew: even}\n") ==
-        Lines{"6:17: 'skew' must be uniform, natural, {zipf: A}, a list of loads or {trace: FILE}; found the text 'even'"});
+  CHECK(
+      more("experts: {skew: even}\n") ==
+      Lines{
+          "6:17: 'skew' must be uniform, natural, {zipf: A}, a list of loads or {trace: FILE}; found the text 'even'"});
   CHECK(more("experts: {redundant: 8}\n") ==
         Lines{"6:22: 'redundant' needs 'balance': eplb or best say of which experts there are replicas"});
   CHECK(more("experts: {balance: eplb, redundant: 3}\n") ==
