@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
@@ -99,7 +100,7 @@ CudaDevice::~CudaDevice() {
     if (unfinished) cudaGraphDestroy(unfinished);
   }
   cudaDeviceSynchronize();
-  for (cudaGraphExec_t recording : recordings_) cudaGraphExecDestroy(recording);
+  for (std::size_t i = 0; i < recordings_.size(); ++i) forget(RecordingId(i));
   for (const Event& event : events_) {
     cudaEventDestroy(event.time);
     if (event.edge) cudaEventDestroy(event.edge);
@@ -332,6 +333,15 @@ RecordingId CudaDevice::end_recording(StreamId stream) {
   recordings_.push_back(made);
   check(cudaGraphUpload(made, handle(stream)), "cudaGraphUpload");  // so that the first replay does not do it
   return RecordingId(recordings_.size() - 1);
+}
+
+std::optional<RecordingId> CudaDevice::recording() const {
+  return recording_ > 0 ? std::optional(RecordingId(recordings_.size())) : std::nullopt;
+}
+
+void CudaDevice::forget(RecordingId recording) noexcept {
+  if (recording.index() >= recordings_.size()) return;  // it was never finished
+  if (auto made = std::exchange(recordings_[recording.index()], nullptr)) cudaGraphExecDestroy(made);
 }
 
 void CudaDevice::replay(RecordingId recording, StreamId stream) {

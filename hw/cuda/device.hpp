@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cuda/activity.hpp"
@@ -62,6 +63,9 @@ class CudaDevice : public gpu::Device {
   gpu::DeviceReport observed() override;
 
   int index() const { return index_; }
+  // The recording that is being made, if any. A forgotten one must not be replayed.
+  std::optional<gpu::RecordingId> recording() const;
+  void forget(gpu::RecordingId recording) noexcept;
   cudaStream_t handle(gpu::StreamId stream) const { return streams_.at(stream.index()); }
 
  private:

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "cuda/environment.hpp"
 
 namespace rehearsal::cuda {
 namespace {
@@ -65,15 +66,14 @@ class NcclCommunicator : public gpu::Communicator {
  public:
   // Waiting for members uses a nonblocking communicator, so that patience can end the wait. But each of its calls that
   // involves a peer starts a thread inside NCCL (group.cc of 2.28), which takes 0.1 ms; so the communicator for later
-  // use is split from it and blocks. The first one lives as long: when it was destroyed after the split, recordings of
-  // one rank crashed in cuGraphUpload (H100, NCCL 2.28.3, driver 580.159; why is not known), and those of a
-  // communicator that blocks from the beginning did not. So alone, where there is nobody to wait for, nothing is split.
-  // With peers this never ran.
+  // use is split from it and blocks. The first one lives as long. Alone, where there is nobody to wait for, nothing is
+  // split. With peers this never ran.
   NcclCommunicator(NcclCommunicators& all, const ncclUniqueId& id, int members, int index, gpu::Traffic traffic,
                    Time patience)
       : all_(all), patience_(patience), members_(members), index_(index) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = members == 1;
+    order_launches(members > 1);
     if (traffic == gpu::Traffic::messages) config.minCTAs = 1, config.maxCTAs = kMostBlocksOfMessages;
     check(ncclCommInitRankConfig(&handle_, members, id, index, &config), "ncclCommInitRankConfig");
     if (members == 1) return;
@@ -92,6 +92,9 @@ class NcclCommunicator : public gpu::Communicator {
 
   ~NcclCommunicator() override {
     std::erase(all_.of_group_, this);
+    // NCCL waits in ncclCommFinalize until no recording holds a call of the communicator (init.cc of 2.28,
+    // commDestroySync).
+    for (const gpu::RecordingId recording : recordings_) all_.device_.forget(recording);
     try {
       patiently("ncclCommFinalize", [](ncclComm_t comm) { return ncclCommFinalize(comm); });
       const std::lock_guard lock(mutex_);
@@ -232,6 +235,15 @@ class NcclCommunicator : public gpu::Communicator {
   // In an open group the end of the group queues the call.
   template <class Call>
   void queue(const char* what, Call&& make) {
+    if (const auto recording = all_.device_.recording();
+        recording && (recordings_.empty() || recordings_.back() != *recording)) {
+      if (members_ > 1 && !order_is_given())
+        throw MachineError(
+            "calls between GPUs that are recorded crash a driver (580.159.04) where NCCL orders launches: perform "
+            "without "
+            "--replay, or set NCCL_LAUNCH_ORDER_IMPLICIT to 0 (no order: ranks may wait for ever) or 1");
+      recordings_.push_back(*recording);
+    }
     if (all_.in_group_) {
       check(make(handle(what)), what);
       if (std::find(all_.of_group_.begin(), all_.of_group_.end(), this) == all_.of_group_.end())
@@ -248,7 +260,8 @@ class NcclCommunicator : public gpu::Communicator {
   const int members_, index_;
   std::mutex mutex_;
   ncclComm_t handle_ = nullptr;
-  ncclComm_t waited_ = nullptr;  // the one that handle_ was split from
+  ncclComm_t waited_ = nullptr;               // the one that handle_ was split from
+  std::vector<gpu::RecordingId> recordings_;  // with calls of it
 };
 
 std::string NcclCommunicators::make_id() {

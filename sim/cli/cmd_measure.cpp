@@ -118,7 +118,7 @@ int run_measure(const Arguments& arguments) {
     if (!options.verify) return measured;
     auto limits = explore::limits(scenario);
     backend::TrainingResult wide;
-    if (const auto in_fp32 = explore::wide_reference(scenario))
+    if (const auto in_fp32 = explore::wide_reference(scenario, options.performing.backend == "cuda"))
       wide = train_serially(performing, *in_fp32, common), limits.wide = &wide;
     auto verified =
         explore::verify(trained, train_serially(performing, explore::serial_reference(scenario), common), limits);

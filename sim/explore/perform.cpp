@@ -81,27 +81,6 @@ Performable load_performable(const std::string& path, const std::vector<std::str
                     sync.rollback_probability > 0 ? "every step is taken back, whatever its gradient, and taken again"
                                                   : "the state that travels is empty: no norm decides"));
   }
-  if (backend == "cuda" && scenario.concrete && scenario.concrete->training.optimizer->steps_whole)
-    throw UserError(fmt::format(
-        "optimizer {} was never tried on GPUs; use --backend loopback or mpi, or --set training.optimizer=adamw",
-        scenario.concrete->training.optimizer->name));
-  if (backend == "cuda" && scenario.concrete) {
-    const auto rows = models::layer_table(scenario.concrete->model).rows;
-    if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.spec.mixer.recurrent(); }))
-      throw UserError("layers with a state were never tried on GPUs; use --backend loopback or mpi");
-  }
-  if (const auto& p = scenario.parallelism; backend == "cuda" && p.shard > 0 && p.shard < p.data)
-    throw UserError(
-        "states that some of the replicas share (parallelism.shard) were never tried on GPUs; use --backend loopback "
-        "or mpi, or leave 'shard' out");
-  if (backend == "cuda" && scenario.batch.packed && scenario.batch.document_mask)
-    throw UserError(
-        "masks of documents (batch.document_mask) were never tried on GPUs; use --backend loopback or mpi, or leave "
-        "document_mask out");
-  if (backend == "cuda" && scenario.concrete && scenario.concrete->framework.loss == models::LossKernels::chunked)
-    throw UserError(
-        "a loss in chunks (framework.loss: chunked) was never tried on GPUs; use --backend loopback or mpi, or leave "
-        "'loss' out");
   const bool uneven = scenario.concrete && (!scenario.faults.empty() || !scenario.concrete->cluster.groups.empty());
   if (result.compute == Compute::real && uneven)
     scenario.warnings.emplace_back(

@@ -158,13 +158,14 @@ Limits limits(const scenario::Scenario& scenario) {
           .vectors_may_turn = training.optimizer->turns_vectors};
 }
 
-std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario) {
+std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario, bool other_kernels) {
   const auto& layouts = scenario.parallelism.layouts;
   const bool tensor = scenario.parallelism.tensor > 1 ||
                       std::any_of(layouts.begin(), layouts.end(), [](const auto& layout) { return layout.tensor > 1; });
   const auto rows = models::layer_table(scenario.concrete->model).rows;
   const bool states = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.spec.mixer.recurrent(); });
-  const bool cuts = tensor || (states && (scenario.parallelism.context > 1 || scenario.schedule.cut() > 1));
+  const bool cuts =
+      other_kernels || tensor || (states && (scenario.parallelism.context > 1 || scenario.schedule.cut() > 1));
   if (scenario.concrete->training.precision == Precision::fp32 || !cuts) return std::nullopt;
   auto wide = serial_reference(scenario);
   wide.concrete->training.precision = wide.concrete->training.gradient_precision = Precision::fp32;

@@ -74,8 +74,9 @@ struct Limits {
 Limits limits(const scenario::Scenario& scenario);
 
 // The reference in fp32, if rounding may affect the scenario more than the order of sums does: below fp32 with tensor
-// parallelism, and where sequences are cut of layers with a state, whose norms of few columns have steep gradients.
-std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario);
+// parallelism, where sequences are cut of layers with a state, whose norms of few columns have steep gradients, and
+// where ranks compute with other kernels than the reference (a GPU's), which round elsewhere.
+std::optional<scenario::Scenario> wide_reference(const scenario::Scenario& scenario, bool other_kernels = false);
 
 // The options for training the reference of such a run.
 backend::RunOptions serial_options(backend::RunOptions options, const scenario::Scenario& scenario);

@@ -92,9 +92,8 @@ TEST_CASE("what own kernels do not do with the loss is refused by name") {
       refusal({"framework={use: native, loss: chunked}", "parallelism={data: 4}", "training.optimizer=lomo",
                "model.tie_embeddings=false", "batch={global: 4, micro: 1}"})(),
       doctest::Contains("choose another 'loss'"), UserError);
-  CHECK_THROWS_WITH_AS(explore::load_performable(kGpt, with(kSmall, {"framework={use: native, loss: chunked}"}),
-                                                 backend::Compute::real, "cuda"),
-                       doctest::Contains("never tried on GPUs"), UserError);
+  CHECK_NOTHROW(explore::load_performable(kGpt, with(kSmall, {"framework={use: native, loss: chunked}"}),
+                                          backend::Compute::real, "cuda"));
 }
 
 }  // namespace rehearsal

@@ -339,6 +339,51 @@ TEST_CASE("a communicator of one: collectives are copies, and a message to onese
   CHECK_FALSE(line->failure());
 }
 
+TEST_CASE("calls of a communicator of one are recorded, those that queue nothing too") {
+  if (!is_real()) return;  // what is asked here is whether NCCL and the driver can
+  Machine machine;
+  gpu::Device& device = machine.device();
+  gpu::Communicators& all = machine.communicators();
+  Numbers numbers(machine);
+  const auto alone = all.join(all.make_id(), 1, 0, gpu::Traffic::collectives, seconds(20));
+  const std::size_t n = 1000;
+  std::vector<float> values(n);
+  std::iota(values.begin(), values.end(), 1.f);
+  float* const from = numbers.make(values);
+  float* const summed = numbers.make(std::vector<float>(n, 0));
+  float* const sent = numbers.make(std::vector<float>(n, 0));
+  const StreamId stream = numbers.stream();
+  const auto reduce = [&](float* out) {
+    alone->collective(CollectiveKind::all_reduce, Precision::fp32, address(from), address(out), std::int64_t(n),
+                      stream);
+  };
+  const auto send = [&] {
+    all.begin_group();
+    alone->send(address(from), bytes(4 * n), 0, stream);
+    alone->receive(address(sent), bytes(4 * n), 0, stream);
+    all.end_group();
+  };
+  reduce(summed), send();  // connects
+  machine.finish(stream);
+  all.connected();
+  const auto recorded = [&](const auto& call) {
+    device.begin_recording(stream);
+    for (int i = 0; i < 8; ++i) call();
+    return device.end_recording(stream);
+  };
+  const auto reduces = recorded([&] { reduce(summed); });
+  const auto nothing = recorded([&] { reduce(from); });
+  const auto sends = recorded(send);
+  std::vector<float> other(n, 3);
+  device.copy(address(from), other.data(), bytes(4 * n), Direction::to_device, stream);
+  for (int times = 0; times < 3; ++times)
+    for (const auto recording : {reduces, nothing, sends}) device.replay(recording, stream);
+  CHECK(numbers.at(summed, n) == other);
+  CHECK(numbers.at(sent, n) == other);
+  CHECK(numbers.at(from, n) == other);
+  CHECK_FALSE(alone->failure());
+}
+
 TEST_CASE("a member whose peer does not come gives up, and so do two on one GPU") {
   Machine machine;
   CHECK_THROWS_AS(

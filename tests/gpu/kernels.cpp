@@ -40,8 +40,8 @@ class OnDevice {
       auto* bytes = static_cast<std::byte*>(operand);
       moved(bytes), operand = bytes;
     }
-    moved(call.tokens), moved(call.targets), moved(call.rows), moved(call.row_targets), moved(call.steps);
-    moved(call.squared_gradients), moved(call.counted), moved(call.scratch);
+    moved(call.tokens), moved(call.targets), moved(call.rows), moved(call.row_targets), moved(call.documents);
+    moved(call.steps), moved(call.squared_gradients), moved(call.counted), moved(call.scratch);
     device().perform(call, stream_);
     std::size_t offset = 0;
     for (std::size_t i = 0; i < pieces.size(); offset += pieces[i++].size())
