@@ -72,10 +72,11 @@ void put_cluster(Settings& s, const Run& r, const Mapped& mapped) {
   s.put("cluster.use", mapped.cluster);
   if (!mapped.gpu.empty()) s.put("cluster.gpu", mapped.gpu);
   const auto gpus = *r.gpus, width = mapped.gpus_per_node;
-  if (gpus < width)
+  // Part of a node, or as large a part of each: 64 of the 72 GPUs of four racks.
+  if (gpus % width != 0)
     s.put("cluster.gpus", gpus);
   else
-    s.put("cluster.nodes", (gpus + width - 1) / width);
+    s.put("cluster.nodes", gpus / width);
 }
 
 void put_parallelism(Settings& s, const Run& r) {
