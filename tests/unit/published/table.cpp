@@ -160,6 +160,19 @@ TEST_CASE("a recipe's cell that says nothing known leaves its row not judged") {
   CHECK(recipe("selective (class)", ",,,,,,,").not_judged == "");
 }
 
+TEST_CASE("a mixture that a table only names, on as large a part of each rack") {
+  const Table table(
+      "id,framework,model,layers,hidden,seq,gpu,n_gpus,tp,pp,ep,micro_batch,global_batch,iter_time_s\n"
+      "a-1,Megatron-Bridge 26.04,Qwen3-235B-A22B,,,4096,GB200,128,1,2,64,1,1024,1\n");
+  const auto row = scenario_of(read_runs(table.path())[0], read_mapping(), FrameworkDetail::knobs);
+  REQUIRE(row.not_judged == "");
+  const auto s = scenario::load_text(row.yaml, "row");
+  CHECK(s.concrete->model.experts == 128);
+  CHECK(s.concrete->cluster.nodes == 2);
+  CHECK(s.concrete->cluster.gpus_per_node == 64);
+  CHECK(s.concrete->cluster.nics_per_node == 64);
+}
+
 TEST_CASE("NeMo before 25.04 cuts experts over the tensor group") {
   const auto degree = [](const char* framework) {
     return scenario::load_text(recipe("none", ",,,,,,,", framework).yaml, "row").parallelism.expert_tensor;
