@@ -71,7 +71,7 @@ void put_cluster(Settings& s, const Run& r, const Mapped& mapped) {
   if (mapped.cluster.starts_with('{')) return s.put("cluster", mapped.cluster);
   s.put("cluster.use", mapped.cluster);
   if (!mapped.gpu.empty()) s.put("cluster.gpu", mapped.gpu);
-  const auto gpus = *r.gpus, width = mapped.gpus_per_node;
+  const auto gpus = *r.gpus, width = std::max<std::int64_t>(1, mapped.gpus_per_node);
   // Part of a node, or as large a part of each: 64 of the 72 GPUs of four racks.
   if (gpus % width != 0)
     s.put("cluster.gpus", gpus);
