@@ -165,7 +165,7 @@ TEST_CASE("gradients that come and go, and roots of all second moments at once")
     const auto stay = all("", cut), go = all(", transient_gradients: true", cut);
     const auto roots = all(", transient_gradients: true, foreach_step: true", cut);
     CHECK(go.summary.iteration == stay.summary.iteration);
-    CHECK(roots.summary.iteration == stay.summary.iteration);
+    CHECK(roots.summary.iteration > stay.summary.iteration);  // and three times the traffic
     CHECK(go.summary.peak.allocated <= stay.summary.peak.allocated);
     CHECK(roots.summary.peak.allocated >= go.summary.peak.allocated);
   }

@@ -161,14 +161,14 @@ TEST_CASE("gradient accumulation") {
 }
 
 TEST_CASE("unfused kernels read and write between every two operations") {
-  // Per element: norm 8 + 16 x 2.2 and 30 + 12 x 2.2 (a row or a column for all: 2.2 times as long as a copy), bias +
-  // dropout + add 15 and 11, bias + GELU 40 and 56; scores: scale 4, mask 4, cast 6 x 1.5, softmax 9.6, cast 6,
-  // clearing 2, dropout 5, and 4 + 4 + 9 + 12 x 1.3 + 6 + 2 + 5; transposes as they were. Kernels forward: norms 18,
-  // residuals 6, activation 9, transposes 3, scores 5, GEMMs 4 + 2.
+  // Per element, to whole bytes a kernel: norm 8 + 16 x 2.2 and 30 + 12 x 2.2 (a row or a column for all: 2.2 times as
+  // long as a copy), bias + dropout + add 15 and 11, bias + GELU 40 and 56; scores: scale 4, mask 4, cast 6 x 1.5,
+  // softmax 9.6, cast 6, clearing 2, dropout 5, and 4 + 4 + 9 + 12 x 1.3 + 6 + 2 + 5; transposes as they were. Kernels
+  // forward: norms 18, residuals 6, activation 9, transposes 3, scores 5, GEMMs 4 + 2.
   auto t = training(AttentionKind::unfused);
   t.kernels = Kernels::unfused;
   auto work = layer_work(gpt(), t, framework(), shard());
-  const auto near = [](double bytes) { return doctest::Approx(bytes).epsilon(1e-9); };
+  const auto near = [](double bytes) { return doctest::Approx(bytes).epsilon(1e-7); };
   CHECK(totals(work.forward).traffic == near(39.6 * kScores + (2 * 43.2 + 2 * 15 + 12) * T * h + 40 * T * f));
   CHECK(totals(work.input_gradient).traffic ==
         near(45.6 * kScores + (2 * 56.4 + 2 * 11 + 12) * T * h + 56 * T * f + 2 * T * (f + 3 * h)));
