@@ -410,7 +410,7 @@ const Description& framework_fields() {
       field<&S::activated_traffic>("activated_traffic", number_above(0, 10), kDefault, "of activations of experts"),
       field<&S::fused_activation>("fused_activation", number_above(0, 1), kDefault,
                                   "what `fused_grouped_mlp` leaves of the latter"),
-      field<&S::zero3_launches>("zero3_launches", number(0, 1e6), kDefault,
+      field<&S::zero3_launches>("zero3_launches", number(0, 1000), kDefault,
                                 "with zero 3, also on one GPU, fetching and releasing the modules of a layer takes as "
                                 "long as so many launches, in each pass (hooks of DeepSpeed)"),
       field<&S::expert_slices>("expert_slices", boolean(), kDefault,

@@ -96,6 +96,15 @@ const std::map<std::string, double> kLimits{
     {"mbridge_dense_b200", .026},
     {"mbridge_dense_gb200", .065},
     {"nemo2407_longseq", .032},
+    // Nothing is fitted to a trainer in CUDA and C++ (LLM.Q).
+    {"llmq_h100", .040},
+    {"llmq_8xh100", .030},
+    {"llmq_rtx_4090", .055},
+    {"llmq_4090x4", .035},
+    // Recipes of mixtures and Blackwell, by documents; the clock of the GB300 is of its own table.
+    {"dgxc_grok1_h100", .040},
+    {"mbridge_dense_gb300", .045},
+    {"nemo2504_longseq_b200", .025},
 };
 
 }  // namespace
