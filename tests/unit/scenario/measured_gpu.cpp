@@ -3,6 +3,7 @@
 
 #include "cost/gpu_fit.hpp"
 #include "helpers.hpp"
+#include "scenario/error_band.hpp"
 #include "scenario/profile.hpp"
 
 using namespace rehearsal;
@@ -147,8 +148,8 @@ TEST_CASE("a cluster takes the constants measured of its GPU") {
   CHECK(std::count(gpu.assumed.begin(), gpu.assumed.end(), "sustained_clock") == 0);
   CHECK(std::count(gpu.assumed.begin(), gpu.assumed.end(), "attention_tail") == 1);
   // No published run was predicted with these constants.
-  CHECK_FALSE(loaded.error_band.low);
-  CHECK(loaded.error_band.basis ==
+  CHECK_FALSE(error_band(loaded, .1).low);
+  CHECK(error_band(loaded, .1).basis ==
         "no published run is comparable: none was predicted with GPU constants measured on a NVIDIA H200 on "
         "2025-01-02T03:04:05Z (profile lab)");
   // From the command line, and by a cluster written out.
