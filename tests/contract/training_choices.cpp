@@ -107,24 +107,25 @@ TEST_CASE("balanced with layers that differ, and with own kernels") {
   CHECK(std::accumulate(own.layers.begin(), own.layers.end(), std::int64_t{0}) == tiny.concrete->model.layers);
 }
 
-TEST_CASE("unfused kernels cost time, the optimizer too, and the memory of what their operations keep") {
+TEST_CASE(
+    "unfused kernels cost time and the memory of what their operations keep, and so does AdamW operation by "
+    "operation") {
   const auto run = [](const char* kernels) { return ask(heavy_head({fmt::format("training.kernels={}", kernels)})); };
   const auto fused = run("fused"), unfused = run("unfused");
   CHECK(part(unfused, graph::Category::compute) > part(fused, graph::Category::compute));
   CHECK(unfused.peak.allocated > fused.peak.allocated);
   CHECK(*unfused.hardware_tflops_per_gpu * to_seconds(unfused.iteration) ==
         doctest::Approx(*fused.hardware_tflops_per_gpu * to_seconds(fused.iteration)));
-  // Adam: 60 B of the profile and 60 more at 1.62 TB/s.
-  const auto step = [](const char* kernels) {
-    const auto p = prepare(heavy_head({fmt::format("training.kernels={}", kernels)}));
+  // Which kernels layers have is nothing to the optimizer; torch's for-each is.
+  const auto step = [](const std::string& set) {
+    const auto p = prepare(heavy_head({set}));
     const auto works = p.graph.works();
     for (std::size_t w = 0; w < works.size(); w++)
-      if (const auto* o = std::get_if<graph::OptimizerStep>(&works[w]))
-        return std::pair(to_seconds(p.durations[w]), o->parameters);
-    return std::pair(0., 0.);
+      if (std::holds_alternative<graph::OptimizerStep>(works[w])) return to_seconds(p.durations[w]);
+    return 0.;
   };
-  const auto [long_step, parameters] = step("unfused");
-  CHECK(long_step - step("fused").first == doctest::Approx(60 * parameters / 1.62e12).epsilon(1e-6));
+  CHECK(step("training.kernels=unfused") == step("training.kernels=fused"));
+  CHECK(step("framework.foreach_step=true") > 1.5 * step("framework.foreach_step=false"));
 }
 
 TEST_CASE("tensor parallelism under GEMMs: less of it shows, and the graph has the fused operators") {
