@@ -89,17 +89,14 @@ constexpr Feature kFeatures[] = {
      [](const RunClass& r) { return double(r.framework == "unknown"); }},
 };
 
-const char* words_of(Unseen unseen) {
-  switch (unseen) {
-    case Unseen::family:
-      return "no published run is like this one";
-    case Unseen::framework:
-      return "no run of this framework was compared";
-    case Unseen::gpu:
-      return "no run on this GPU was compared";
-  }
-  return "";
-}
+// By Unseen: the key of its factor, and the words of a band that has it.
+struct UnseenRow {
+  const char *key, *words;
+};
+constexpr UnseenRow kUnseenRows[] = {{"new_family", "no published run is like this one"},
+                                     {"new_framework", "no run of this framework was compared"},
+                                     {"new_gpu", "no run on this GPU was compared"}};
+const UnseenRow& row_of(Unseen unseen) { return kUnseenRows[static_cast<std::size_t>(unseen)]; }
 
 Sides sides(MapReader& map) { return {map.number("low", kPositive), map.number("high", kPositive)}; }
 
@@ -155,17 +152,7 @@ BandModel read_model(Diagnostics& problems, const Node& root) {
 
 std::span<const Feature> features() { return kFeatures; }
 
-const char* key_of(Unseen unseen) {
-  switch (unseen) {
-    case Unseen::family:
-      return "new_family";
-    case Unseen::framework:
-      return "new_framework";
-    case Unseen::gpu:
-      return "new_gpu";
-  }
-  return "";
-}
+const char* key_of(Unseen unseen) { return row_of(unseen).key; }
 
 void SizesOfRuns::add(const RunClass& run) {
   const auto span = [](auto& range, double value) {
@@ -225,10 +212,10 @@ Told told(const RunClass& run, const BandModel& model) {
   if (beyond < 1 && run.unlike.empty()) answer.comparable = &known->second;
   // What is less known than a family is at least as wide.
   Sides unseen = model.factor(key_of(Unseen::family));
-  const char* why = words_of(Unseen::family);
+  const char* why = row_of(Unseen::family).words;
   const auto at_least = [&](Unseen what) {
     const auto more = model.factor(key_of(what));
-    unseen = {std::max(unseen.low, more.low), std::max(unseen.high, more.high)}, why = words_of(what);
+    unseen = {std::max(unseen.low, more.low), std::max(unseen.high, more.high)}, why = row_of(what).words;
   };
   if (!model.frameworks.contains(run.framework)) at_least(Unseen::framework);
   if (!model.gpus.contains(run.gpu)) at_least(Unseen::gpu);
