@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/own_folders.hpp"
 
 namespace rehearsal::modules {
 namespace {
@@ -24,9 +25,7 @@ std::vector<fs::path> folders() {
     for (std::string folder; std::getline(list, folder, ':');)
       if (!folder.empty()) all.emplace_back(folder);
   }
-  std::error_code unknown;
-  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
-  if (!unknown) all.push_back(self.parent_path());
+  for (auto& folder : own_folders()) all.push_back(std::move(folder));
   return all;
 }
 

@@ -32,9 +32,9 @@ CommandText balance_text() {
 
 }  // namespace
 
-int run_balance(const Arguments& arguments) {
+int run_balance(Session& session, const Arguments& arguments) {
   const CommandText text = balance_text();
-  CommonOptions common;
+  CommonOptions common(session);
   PageOptions pages;
   const auto own = with_page_options({}, pages, "draw the loads of the GPUs as a picture", {"placement", "balance"});
   const auto line = parse(text, own, arguments, common);
@@ -42,10 +42,10 @@ int run_balance(const Arguments& arguments) {
   check_page_options(pages);
   if (pages.picture.empty()) pages.picture = "placement";
   check_outputs(common, page_outputs(pages), line->operands);
-  const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set);
+  const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set, session.files());
   const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
-  write_pages(pages, [&] {
-    return report::balance_page(question, answer, as_asked("balance", arguments, line->operands.front()),
+  write_pages(common, pages, [&] {
+    return report::balance_page(question, answer, as_asked(session, "balance", arguments, line->operands.front()),
                                 std::string(version()));
   });
   emit_report(common, {.text = [&] { return report::to_text(question, answer, text_style(common)); },

@@ -33,13 +33,13 @@ const CommandText kCalibrateText{
 
 }  // namespace
 
-int run_calibrate(const Arguments& arguments) {
+int run_calibrate(Session& session, const Arguments& arguments) {
   Calibration what;
   const OptionList own{{"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
                        {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
                        {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
                        {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory}};
-  CommonOptions common;
+  CommonOptions common(session);
   Arguments given = arguments;
   if (given.size() >= 2 && given[given.size() - 2] == kPart && performer().is_rank())
     what.part = given.back(), given.resize(given.size() - 2);

@@ -47,8 +47,8 @@ std::string warning_line(const Diagnostic& d) {
 }
 
 // Checks the file and, for a scenario, everything that `run` would report before it simulates.
-scenario::Checked check(const std::string& path, const std::vector<std::string>& sets) {
-  auto checked = scenario::check(path, sets);
+scenario::Checked check(const std::string& path, const CommonOptions& common) {
+  auto checked = scenario::check(path, common.set, common.session.files());
   if (!checked.scenario) return checked;
   try {
     for (auto& warning : answer::check(*checked.scenario))
@@ -63,7 +63,7 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
   if (!line.operands.empty() || !common.set.empty())
     throw UserError("check: --schema describes all scenarios and takes neither FILE nor --set");
   if (common.format != Format::csv) {
-    emit_report(common, scenario::json_schema());
+    emit_report(common, scenario::json_schema(common.session.files()));
     return 0;
   }
   std::string csv = page::csv_line({"key", "value", "default", "meaning"});
@@ -74,8 +74,8 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
 
 }  // namespace
 
-int run_check(const Arguments& arguments) {
-  CommonOptions common;
+int run_check(Session& session, const Arguments& arguments) {
+  CommonOptions common(session);
   bool schema = false;
   const OptionList own{{"schema", "", "print the JSON Schema of scenarios; no FILE then", &schema}};
   const auto line = parse(kCheckText, own, arguments, common);
@@ -87,7 +87,7 @@ int run_check(const Arguments& arguments) {
   std::string text, csv = page::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
   auto json = Json::array();
   for (const auto& path : line->operands) {
-    const auto checked = check(path, common.set);
+    const auto checked = check(path, common);
     all_ok = all_ok && checked.ok();
     json.push_back({{"file", path},
                     {"ok", checked.ok()},
@@ -114,7 +114,7 @@ int run_check(const Arguments& arguments) {
       break;
     case Format::text:
       emit_report(common, text);
-      std::fputs(errors.c_str(), stderr);
+      session.write(Stream::err, errors);
       break;
   }
   return all_ok ? 0 : 2;

@@ -1,7 +1,6 @@
 // rehearse collective: one collective on one machine, step by step (contract, section 2).
 #include <fmt/format.h>
 
-#include <iostream>
 #include <map>
 
 #include "base/error.hpp"
@@ -97,9 +96,9 @@ struct Tokens {
 
 }  // namespace
 
-int run_collective(const Arguments& arguments) {
+int run_collective(Session& session, const Arguments& arguments) {
   const CommandText text = collective_text();
-  CommonOptions common;
+  CommonOptions common(session);
   std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, faults;
   PageOptions pages;
   Tokens tokens;
@@ -130,9 +129,8 @@ int run_collective(const Arguments& arguments) {
   question.size = array_size(size);
   check_outputs(common, page_outputs(pages), {});
 
-  auto cluster = scenario::load_named_cluster(machine, common.set);
-  if (!common.quiet)
-    for (const auto& warning : cluster.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  auto cluster = scenario::load_named_cluster(machine, common.set, session.files());
+  warn(common, cluster.warnings);
   const auto group = cost::place(question, cluster.spec, cluster.sized);
   if (line->has("faults"))
     cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
@@ -146,8 +144,8 @@ int run_collective(const Arguments& arguments) {
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);
-  write_pages(pages, [&] {
-    return report::collective_page(model, one, as_asked("collective", arguments, ""), std::string(version()));
+  write_pages(common, pages, [&] {
+    return report::collective_page(model, one, as_asked(session, "collective", arguments, ""), std::string(version()));
   });
   emit_report(common, {.text = [&] { return report::to_text(model, one, text_style(common)); },
                        .json = [&] { return report::to_json(model, one).dump(2) + "\n"; },

@@ -45,15 +45,15 @@ CommandText compare_text() {
 
 }  // namespace
 
-int run_compare(const Arguments& arguments) {
+int run_compare(Session& session, const Arguments& arguments) {
   const auto text = compare_text();
   TableOptions options;
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(text, table_options(options), arguments, common);
   if (!line) return 0;
   read_table_options(options);
   check_outputs(common, page_outputs(options.pages), line->operands);
-  options.asked = as_asked("compare", arguments, line->operands.size() == 1 ? line->operands.front() : "");
+  options.asked = as_asked(session, "compare", arguments, line->operands.size() == 1 ? line->operands.front() : "");
   if (line->operands.empty())
     throw UserError("compare: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (std::any_of(line->operands.begin(), line->operands.end(), is_store)) {
@@ -67,10 +67,14 @@ int run_compare(const Arguments& arguments) {
   std::vector<report::CompareRow> rows(variants.size());
   std::vector<std::string> results(variants.size());
   const auto jobs = number_of_jobs(options.jobs);
-  const auto errors = explore::compare(variants, common.set, jobs, [&](std::size_t i, answer::Result prediction) {
-    rows[i] = row_of(variants[i], prediction);
-    if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();
-  });
+  const auto errors = explore::compare(
+      variants, common.set, jobs,
+      [&](std::size_t i, answer::Result prediction) {
+        session.go_on();
+        rows[i] = row_of(variants[i], prediction);
+        if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();
+      },
+      session.files());
   for (std::size_t i = 0; i < rows.size(); i++)
     if (!errors[i].empty()) rows[i] = row_of(variants[i], errors[i]);
   const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.worked(); });

@@ -24,18 +24,18 @@ const CommandText kCompletionText{
 
 }  // namespace
 
-int run_completion(const Arguments& arguments) {
-  CommonOptions common;
+int run_completion(Session& session, const Arguments& arguments) {
+  CommonOptions common(session);
   const auto line = parse(kCompletionText, {}, arguments, common);
   if (!line) return 0;
   const auto& shell = one_operand(kCompletionText, *line, "the name of a shell: bash, zsh or fish");
   if (common.format != Format::text) throw UserError("completion: a script has no other format than text");
   if (shell == "bash")
-    emit_report(common, bash_completion(vocabulary()));
+    emit_report(common, bash_completion(vocabulary(session)));
   else if (shell == "zsh")
-    emit_report(common, zsh_completion(vocabulary()));
+    emit_report(common, zsh_completion(vocabulary(session)));
   else if (shell == "fish")
-    emit_report(common, fish_completion(vocabulary()));
+    emit_report(common, fish_completion(vocabulary(session)));
   else
     throw UserError(fmt::format("there is no completion for '{}'{}", shell.substr(0, 40),
                                 suggestion(shell, kCompletionText.choices)));

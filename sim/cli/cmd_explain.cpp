@@ -54,7 +54,7 @@ void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenar
 
 }  // namespace
 
-int run_explain(const Arguments& arguments) {
+int run_explain(Session& session, const Arguments& arguments) {
   std::vector<std::string> only;
   std::string jobs_given;
   report::ExplainOptions options;
@@ -68,7 +68,7 @@ int run_explain(const Arguments& arguments) {
        {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}},
       pages, "draw where the step goes and what moves it",
       {"breakdown", "critical-path", "limits", "sensitivity", "advice"});
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(kExplainText, own, arguments, common);
   if (!line) return 0;
   const auto& path =
@@ -83,11 +83,12 @@ int run_explain(const Arguments& arguments) {
     throw UserError(
         fmt::format("explain reads its scenario many times, and '{}' is no regular file; save it first", path));
 
-  const auto prediction = answer::predict(scenario::load(path, common.set));
-  const explore::Asked asked{path, common.set, &prediction};
-  Progress progress(common.quiet);
+  const auto prediction = answer::predict(scenario::load(path, common.set, {}, session.files()));
+  const explore::Asked asked{path, common.set, &prediction, &session.files()};
+  Progress progress(common);
   const auto follow = [&](const char* what) {
-    return [&progress, what](std::size_t done, std::size_t of) {
+    return [&, what](std::size_t done, std::size_t of) {
+      session.go_on();
       if (progress.due()) progress.say(fmt::format("{} {} of {}", what, done, of));
     };
   };
@@ -102,8 +103,9 @@ int run_explain(const Arguments& arguments) {
   if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted:"));
 
   options.top = top, options.style = text_style(common);
-  write_pages(pages, [&] {
-    return report::explain_page(explanation, options, as_asked("explain", arguments, path), std::string(version()));
+  write_pages(common, pages, [&] {
+    return report::explain_page(explanation, options, as_asked(session, "explain", arguments, path),
+                                std::string(version()));
   });
   emit_report(common, {.text = [&] { return report::explain_text(explanation, options); },
                        .json = [&] { return report::explain_json(explanation, options, std::string(version())); },

@@ -1,8 +1,6 @@
 // rehearse groups: the group of every GPU along every axis of a scenario.
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
@@ -35,8 +33,8 @@ constexpr std::int64_t kLargestDegree = 1'000'000;
 
 }  // namespace
 
-int run_groups(const Arguments& arguments) {
-  CommonOptions common;
+int run_groups(Session& session, const Arguments& arguments) {
+  CommonOptions common(session);
   std::string expert, expert_tensor;
   PageOptions pages;
   const OptionList own = with_page_options(
@@ -53,7 +51,7 @@ int run_groups(const Arguments& arguments) {
   const auto experts = given("expert", expert), share = given("expert-tensor", expert_tensor);
   check_outputs(common, page_outputs(pages), {path});
 
-  const auto scenario = scenario::load(path, common.set);
+  const auto scenario = scenario::load(path, common.set, {}, session.files());
   if (!scenario.concrete)
     throw UserError(fmt::format("{}: given 'costs' stand on no cluster, so there are no groups to show", path));
   if (!scenario.parallelism.layouts.empty())
@@ -61,15 +59,15 @@ int run_groups(const Arguments& arguments) {
         fmt::format("{}: its 'stages' are cut each in its own way, and no one mesh has all of their groups; leave "
                     "'stages' out to see those of a 'parallelism' for all",
                     path));
-  if (!common.quiet)
-    for (const auto& warning : scenario.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  warn(common, scenario.warnings);
   auto parallelism = scenario.parallelism;
   parallelism.expert = experts.value_or(parallelism.expert);
   parallelism.expert_tensor = share.value_or(parallelism.expert_tensor);
   const report::GroupMap map{scenario.name, plan::mesh_of(parallelism, scenario.placement),
                              static_cast<std::uint32_t>(scenario.concrete->cluster.gpus_per_node)};
-  write_pages(pages,
-              [&] { return report::groups_page(map, as_asked("groups", arguments, path), std::string(version())); });
+  write_pages(common, pages, [&] {
+    return report::groups_page(map, as_asked(session, "groups", arguments, path), std::string(version()));
+  });
   emit_report(common, {.text = [&] { return report::to_text(map, text_style(common)); },
                        .json = [&] { return report::to_json(map); },
                        .csv = [&] { return report::to_csv(map); }});

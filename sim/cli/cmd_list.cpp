@@ -65,9 +65,9 @@ std::string entry(const Item& item, std::size_t name_width, std::size_t size_wid
 
 }  // namespace
 
-int run_list(const Arguments& arguments) {
+int run_list(Session& session, const Arguments& arguments) {
   const CommandText text = list_text();
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(text, {}, arguments, common);
   if (!line) return 0;
   std::vector<std::string> names;

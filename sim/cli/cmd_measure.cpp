@@ -49,7 +49,7 @@ backend::TrainingResult train_serially(const Performing& performing, const scena
   const auto serial = answer::prepare(reference);
   const auto backend = performer().open("loopback", {});
   auto options = explore::serial_options(performing.options, performing.what.scenario);
-  Progress line(common.quiet);
+  Progress line(common);
   options.progress = [&](int ended) {
     if (line.due()) line.say(fmt::format("the same on one rank: {} of {} steps", ended, options.iterations));
   };
@@ -82,7 +82,7 @@ void check(const CommandLine& line, MeasureOptions& options) {
 
 }  // namespace
 
-int run_measure(const Arguments& arguments) {
+int run_measure(Session& session, const Arguments& arguments) {
   MeasureOptions options;
   OptionList own = performing_options(options.performing);
   own.insert(own.end(),
@@ -92,7 +92,7 @@ int run_measure(const Arguments& arguments) {
               {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}});
   own = with_page_options(std::move(own), options.pages, "draw where time and memory went, and who worked when",
                           {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"});
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(kMeasureText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kMeasureText, *line, "a scenario file");
@@ -127,14 +127,15 @@ int run_measure(const Arguments& arguments) {
     return measured;
   }();
   if (!options.weights.empty())
-    write_streamed(options.weights, [&](const auto& sink) { report::write_safetensors(trained, sink); });
+    write_streamed(common, options.weights, [&](const auto& sink) { report::write_safetensors(trained, sink); });
   if (!options.performing.trace.empty())
-    write_streamed(options.performing.trace, [&](const auto& sink) { report::write_trace(answer, sink); });
+    write_streamed(common, options.performing.trace, [&](const auto& sink) { report::write_trace(answer, sink); });
   if (!options.performing.timeline.empty())
-    write_streamed(options.performing.timeline,
+    write_streamed(common, options.performing.timeline,
                    [&](const auto& sink) { report::write_timeline(answer, std::string(version()), sink); });
-  write_pages(options.pages,
-              [&] { return report::run_page(answer, as_asked("measure", arguments, path), std::string(version())); });
+  write_pages(common, options.pages, [&] {
+    return report::run_page(answer, as_asked(session, "measure", arguments, path), std::string(version()));
+  });
   emit_report(common, {.text = [&] { return report::run_text(answer, text_style(common), true); },
                        .json = [&] { return report::run_json(std::span(&answer, 1), std::string(version())); },
                        .csv = [&] { return report::run_csv(std::span(&answer, 1)); }});

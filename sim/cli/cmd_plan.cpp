@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 
 #include "base/error.hpp"
@@ -44,45 +43,28 @@ const CommandText kPlanText{
         "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 1s --format json\n",
     .takes_set = true};
 
-// During its lifetime, Ctrl-C stops the search instead of the program; a second one ends the program.
-class StopOnInterrupt {
- public:
-  StopOnInterrupt() : before_(std::signal(SIGINT, handle)) { asked_ = 0; }
-  ~StopOnInterrupt() { std::signal(SIGINT, before_); }
-  StopOnInterrupt(const StopOnInterrupt&) = delete;
-  StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
-  bool asked() const { return asked_ != 0; }
-
- private:
-  static void handle(int) {
-    asked_ = 1;
-    std::signal(SIGINT, SIG_DFL);
-  }
-  static inline volatile std::sig_atomic_t asked_ = 0;
-  void (*before_)(int);
-};
-
 std::string progress_line(const search::Counts& c, std::optional<Time> best) {
   return fmt::format("{} layouts, {} priced, {} of them in full, {} do not fit{}", page::grouped(c.layouts),
                      page::grouped(c.priced), page::grouped(c.simulated), page::grouped(c.cut_memory),
                      best ? ", best " + show(*best) : "");
 }
 
-void save(const std::string& folder, const search::Space& space, const search::Outcome& outcome) {
+void save(const CommonOptions& common, const std::string& folder, const search::Space& space,
+          const search::Outcome& outcome) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw UserError(fmt::format("--save {}: the folder cannot be made: {}", folder, problem.message()));
   for (std::size_t i = 0; i < outcome.top.size(); ++i) {
     auto sets = space.file().sets;
     for (const auto& [key, value] : space.sets(outcome.top[i].layout)) sets.push_back(key + "=" + value);
-    write_file((std::filesystem::path(folder) / fmt::format("plan-{:02}.yaml", i + 1)).string(),
-               scenario::standalone(space.file().path, sets));
+    write_file(common, (std::filesystem::path(folder) / fmt::format("plan-{:02}.yaml", i + 1)).string(),
+               scenario::standalone(space.file().path, sets, *space.file().files));
   }
 }
 
 }  // namespace
 
-int run_plan(const Arguments& arguments) {
+int run_plan(Session& session, const Arguments& arguments) {
   std::string jobs, limit, folder;
   PageOptions pages;
   const OptionList own =
@@ -90,7 +72,7 @@ int run_plan(const Arguments& arguments) {
                          {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
                          {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}},
                         pages, "draw the best and what they are better than", {"time", "pareto"});
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(kPlanText, own, arguments, common);
   if (!line) return 0;
   const auto& path = one_operand(kPlanText, *line, "a scenario file");
@@ -103,19 +85,19 @@ int run_plan(const Arguments& arguments) {
   std::optional<Clock::time_point> until;
   if (!limit.empty()) until = begin + std::chrono::nanoseconds(parse_time(limit).count() / 1000);
 
-  const StopOnInterrupt interrupt;
-  const search::Space space(scenario::load_plan(path, common.set));
+  const MayStop stopping(session);
+  const search::Space space(scenario::load_plan(path, common.set, session.files()));
   search::Outcome outcome;
   {
-    Progress progress(common.quiet);
+    Progress progress(common);
     options.go_on = [&](const search::Counts& counts, std::optional<Time> best) {
       if (progress.due()) progress.say(progress_line(counts, best));
-      return !interrupt.asked() && (!until || Clock::now() < *until);
+      return !session.stop() && (!until || Clock::now() < *until);
     };
     outcome = search::search(space, options);
   }
-  write_pages(pages, [&] {
-    return report::plan_page(space, outcome, as_asked("plan", arguments, path), std::string(version()));
+  write_pages(common, pages, [&] {
+    return report::plan_page(space, outcome, as_asked(session, "plan", arguments, path), std::string(version()));
   });
   if (common.format == Format::json)
     emit_report(common, report::plan_json(space, outcome, std::string(version())));
@@ -123,7 +105,7 @@ int run_plan(const Arguments& arguments) {
     emit_report(common, report::plan_csv(space, outcome));
   else
     emit_report(common, report::plan_text(space, outcome, text_style(common)));
-  if (!folder.empty()) save(folder, space, outcome);
+  if (!folder.empty()) save(common, folder, space, outcome);
   return outcome.top.empty() ? 1 : 0;
 }
 

@@ -1,8 +1,6 @@
 // rehearse reshard: moves a tensor from one mesh of devices to another (contract, section 6).
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/output_files.hpp"
@@ -33,9 +31,8 @@ CommandText reshard_text() {
 }
 
 reshard::Question load(const std::string& path, const CommonOptions& common) {
-  auto question = scenario::load_reshard(path, common.set);
-  if (!common.quiet)
-    for (const auto& warning : question.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  auto question = scenario::load_reshard(path, common.set, common.session.files());
+  warn(common, question.warnings);
   return question;
 }
 
@@ -67,9 +64,9 @@ int compare(const CommandLine& line, const CommonOptions& common) {
 
 }  // namespace
 
-int run_reshard(const Arguments& arguments) {
+int run_reshard(Session& session, const Arguments& arguments) {
   const CommandText text = reshard_text();
-  CommonOptions common;
+  CommonOptions common(session);
   bool comparing = false;
   PageOptions pages;
   const OptionList own = with_page_options({{"compare", "", "makespans of every planner, a row per file", &comparing}},
@@ -83,8 +80,8 @@ int run_reshard(const Arguments& arguments) {
 
   const auto question = load(one_operand(text, *line, "a file"), common);
   const auto result = reshard::answer(question);
-  write_pages(pages, [&] {
-    return report::reshard_page(question, result, as_asked("reshard", arguments, line->operands.front()),
+  write_pages(common, pages, [&] {
+    return report::reshard_page(question, result, as_asked(session, "reshard", arguments, line->operands.front()),
                                 std::string(version()));
   });
   emit_report(common, {.text = [&] { return report::to_text(question, result, text_style(common)); },

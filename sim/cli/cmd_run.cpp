@@ -55,7 +55,7 @@ int run_jobs(const scenario::Jobs& file, const RunOptions& options, const Common
 
 }  // namespace
 
-int run_run(const Arguments& arguments) {
+int run_run(Session& session, const Arguments& arguments) {
   RunOptions options;
   const OptionList own = with_page_options(
       {{"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
@@ -65,7 +65,7 @@ int run_run(const Arguments& arguments) {
        {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}},
       options.pages, "draw where time, memory and messages go, and who works when",
       {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"});
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(kRunText, own, arguments, common);
   if (!line) return 0;
   if (line->operands.empty())
@@ -83,7 +83,7 @@ int run_run(const Arguments& arguments) {
   std::vector<Diagnostic> mistakes;
   for (const auto& path : line->operands) {
     try {
-      auto either = scenario::load_either(path, common.set);
+      auto either = scenario::load_either(path, common.set, session.files());
       if (auto* several = std::get_if<scenario::Jobs>(&either)) {
         if (line->operands.size() > 1) throw UserError("run: " + path + " holds several jobs; run it by itself");
         jobs = std::move(*several);
@@ -101,21 +101,24 @@ int run_run(const Arguments& arguments) {
   for (const auto& scenario : scenarios) {
     auto asked = answer::Options::whole([&](std::vector<std::string> sets) {
       sets.insert(sets.begin(), common.set.begin(), common.set.end());
-      return scenario::load(scenario.file, sets);
+      return scenario::load(scenario.file, sets, {}, session.files());
     });
     asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
+    session.go_on();
     predictions.push_back(answer::predict(scenario, asked));
   }
+  session.keep(predictions);
 
   if (!options.trace.empty())
-    write_streamed(options.trace, [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
+    write_streamed(common, options.trace,
+                   [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
   if (!options.timeline.empty())
-    write_streamed(options.timeline, [&](const report::Sink& sink) {
+    write_streamed(common, options.timeline, [&](const report::Sink& sink) {
       report::write_timeline(predictions.front(), std::string(version()), sink);
     });
 
-  write_pages(options.pages, [&] {
-    return report::run_page(predictions.front(), as_asked("run", arguments, line->operands.front()),
+  write_pages(common, options.pages, [&] {
+    return report::run_page(predictions.front(), as_asked(session, "run", arguments, line->operands.front()),
                             std::string(version()));
   });
 

@@ -118,7 +118,7 @@ int run_batch(const std::string& path, const CommonOptions& common, schedule::Wa
     if (file.peek(); file.bad()) throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
   }
   std::istream& in = path == "-" ? std::cin : file;
-  AtomicFile out(common.output);
+  AtomicFile out(common.session, common.output);
   bool sound = true;
   std::string line;
   for (std::uint64_t number = 1; std::getline(in, line); number++) {
@@ -169,16 +169,16 @@ ScheduleCase case_from_line(const std::optional<std::string>& name, const Comman
 }
 
 void write_csv(const ResolvedCase& resolved, const CommonOptions& common, bool comms) {
-  AtomicFile out(common.output);
+  AtomicFile out(common.session, common.output);
   export_csv(resolved.schedule, resolved.problem, {comms}, [&](std::string_view piece) { out.write(piece); });
   out.commit();
 }
 
 }  // namespace
 
-int run_schedule(const Arguments& arguments) {
+int run_schedule(Session& session, const Arguments& arguments) {
   const CommandText text = schedule_text();
-  CommonOptions common;
+  CommonOptions common(session);
   PageOptions pages;
   const auto line = parse(text, own_options(pages), arguments, common);
   if (!line) return 0;
@@ -213,9 +213,7 @@ int run_schedule(const Arguments& arguments) {
   if (line->has("import") && line->operands.empty()) all.push_back(resolve(case_from_line(std::nullopt, *line)));
   if (all.empty() && line->operands.empty()) one_operand(text, *line, "the name of a schedule");  // says what to name
   for (const auto& name : line->operands) all.push_back(resolve(case_from_line(name, *line)));
-  if (!common.quiet)
-    for (const auto& resolved : all)
-      for (const auto& warning : resolved.warnings) std::cerr << "rehearse: warning: " << warning << '\n';
+  for (const auto& resolved : all) warn(common, resolved.warnings);
 
   const bool drawn = common.format == Format::text || pages.any();
   if (common.format == Format::csv && !pages.any()) {
@@ -227,8 +225,8 @@ int run_schedule(const Arguments& arguments) {
   for (const auto& resolved : all)
     results.push_back(
         schedule::evaluate(resolved.schedule, resolved.problem, {order ? WantOrder::always : short_of_asked, drawn}));
-  write_pages(pages, [&] {
-    return report::schedule_page(results, as_asked("schedule", arguments, ""), std::string(version()));
+  write_pages(common, pages, [&] {
+    return report::schedule_page(results, as_asked(session, "schedule", arguments, ""), std::string(version()));
   });
   switch (common.format) {
     case Format::csv:

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <set>
 
 #include "base/error.hpp"
@@ -50,8 +49,8 @@ CommandText sweep_text() {
 // Shows rate, remaining time and best result so far on a terminal.
 class Watcher {
  public:
-  Watcher(const store::Store& store, std::size_t points, bool quiet)
-      : store_(store), points_(points), progress_(quiet) {}
+  Watcher(const store::Store& store, std::size_t points, const CommonOptions& common, bool shown)
+      : store_(store), points_(points), progress_(common, shown) {}
 
   void look(const explore::SweepState&) {
     if (!progress_.due()) return;
@@ -76,12 +75,13 @@ class Watcher {
 
 // The row of one variant; nothing if the stored one with digest `held` is still right.
 std::optional<store::Row> computed(const explore::Variant& variant, const store::Point& point,
-                                   const std::vector<std::string>& common, const std::string& held) {
-  std::vector<std::string> sets = common;
+                                   const CommonOptions& common, const std::string& held) {
+  common.session.go_on();
+  std::vector<std::string> sets = common.set;
   for (auto& one : variant.sets()) sets.push_back(std::move(one));
   std::string digest;
   try {
-    const auto scenario = scenario::load(variant.file, sets);
+    const auto scenario = scenario::load(variant.file, sets, {}, common.session.files());
     digest = scenario.digest;
     if (digest == held) return std::nullopt;
     const auto prediction = answer::predict(scenario);
@@ -101,16 +101,16 @@ std::optional<store::Row> computed(const explore::Variant& variant, const store:
 }
 
 // Single wrong rows are stored like others, but an unknown key affects all rows that have it and is refused at once.
-void refuse_unknown_keys(const std::vector<explore::Variant>& variants, const std::vector<std::string>& common) {
+void refuse_unknown_keys(const std::vector<explore::Variant>& variants, const CommonOptions& common) {
   std::set<std::string> met;
   for (const auto& variant : variants) {
-    auto sets = common;
+    auto sets = common.set;
     for (auto& one : variant.sets()) sets.push_back(std::move(one));
     bool fresh = met.insert(variant.file).second;
     for (const auto& set : sets) fresh = met.insert(variant.file + '\n' + set).second || fresh;
     if (!fresh) continue;
     try {
-      scenario::load(variant.file, sets);
+      scenario::load(variant.file, sets, {}, common.session.files());
     } catch (const UserError& error) {
       if (auto unknown = scenario::unknown_keys(error.diagnostics(), sets); !unknown.empty())
         throw UserError(std::move(unknown));
@@ -120,18 +120,18 @@ void refuse_unknown_keys(const std::vector<explore::Variant>& variants, const st
 
 }  // namespace
 
-int run_sweep(const Arguments& arguments) {
+int run_sweep(Session& session, const Arguments& arguments) {
   const auto text = sweep_text();
   std::string file, batch = "64";
   TableOptions options;
   const auto own = table_options(
       options, {{"store", "FILE", "the SQLite file that holds the results; made where there is none", &file},
                 {"batch", "N", "rows of one transaction, at most (default 64)", &batch}});
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   read_table_options(options);
-  options.asked = as_asked("sweep", arguments, line->operands.size() == 1 ? line->operands.front() : "");
+  options.asked = as_asked(session, "sweep", arguments, line->operands.size() == 1 ? line->operands.front() : "");
   if (line->operands.empty())
     throw UserError("sweep: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (file.empty())
@@ -143,7 +143,7 @@ int run_sweep(const Arguments& arguments) {
                                     whole_number("--batch", batch, 1, 100'000)};
   const auto what = variants_of(options, line->operands);
   const auto& variants = what.all;
-  refuse_unknown_keys(variants, common.set);
+  refuse_unknown_keys(variants, common);
   std::vector<store::Point> points;
   for (const auto& variant : variants) points.push_back(point_of(file, variant, common.set));
 
@@ -152,17 +152,16 @@ int run_sweep(const Arguments& arguments) {
   const bool first = !who || who->rank == 0;
   explore::SweepState state;
   {
-    Watcher watcher(store, std::set<store::Point>(points.begin(), points.end()).size(), common.quiet || !first);
+    Watcher watcher(store, std::set<store::Point>(points.begin(), points.end()).size(), common, first);
     state = explore::sweep(
         store, points, asked,
-        [&](std::size_t i, const std::string& held) { return computed(variants[i], points[i], common.set, held); },
+        [&](std::size_t i, const std::string& held) { return computed(variants[i], points[i], common, held); },
         [&](const explore::SweepState& s) { watcher.look(s); });
   }
   if (!common.quiet && !who)
-    std::fputs(fmt::format("{} rows: {} computed, {} were there, {} by others\n", points.size(), state.computed,
-                           state.kept, points.size() - std::min(points.size(), state.computed + state.kept))
-                   .c_str(),
-               stderr);
+    session.write(Stream::err,
+                  fmt::format("{} rows: {} computed, {} were there, {} by others\n", points.size(), state.computed,
+                              state.kept, points.size() - std::min(points.size(), state.computed + state.kept)));
   if (!first) return 0;
   std::vector<report::CompareRow> rows;
   for (std::size_t i = 0; i < points.size(); i++) {

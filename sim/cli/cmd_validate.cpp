@@ -49,7 +49,7 @@ double parse_tolerance(const std::string& text) {
 struct Written {
   std::string file, sha256;
 };
-Written write_prediction(const answer::Result& prediction, std::string file) {
+Written write_prediction(const CommonOptions& common, const answer::Result& prediction, std::string file) {
   std::string text;
   report::PredictionSource source;
   if (const auto& scenario = prediction.scenario(); scenario.concrete) {
@@ -58,13 +58,13 @@ Written write_prediction(const answer::Result& prediction, std::string file) {
     if (c.profile) source.profile = c.profile->name, source.profile_sha256 = c.profile->digest;
   }
   report::write_prediction(prediction, source, std::string(version()), [&](std::string_view piece) { text += piece; });
-  if (!file.empty()) write_file(file, text);
+  if (!file.empty()) write_file(common, file, text);
   return {file, sha256(text)};
 }
 
 }  // namespace
 
-int run_validate(const Arguments& arguments) {
+int run_validate(Session& session, const Arguments& arguments) {
   PerformingOptions options;
   std::string tolerance, prediction;
   AgainstOptions against;
@@ -77,7 +77,7 @@ int run_validate(const Arguments& arguments) {
                           {"scatter", "breakdown", "timeline", "memory"});
   const OptionList more = against_options(against);
   own.insert(own.end(), more.begin(), more.end());
-  CommonOptions common;
+  CommonOptions common(session);
   const auto line = parse(kValidateText, own, arguments, common);
   if (!line) return 0;
   if (!against.tables.empty()) {
@@ -100,7 +100,7 @@ int run_validate(const Arguments& arguments) {
   const auto& scenario = performing.what.scenario;
   const auto& predicted = performing.predicted;
   Written written;
-  if (performer().reports(options.backend)) written = write_prediction(predicted, prediction);
+  if (performer().reports(options.backend)) written = write_prediction(common, predicted, prediction);
   auto timeline = perform(performing, common).timeline;
   if (!performer().reports(options.backend)) return 0;
 
@@ -116,13 +116,13 @@ int run_validate(const Arguments& arguments) {
   const report::Validation validation{run, predicted.timeline, comparison, written.file, written.sha256, within};
 
   if (!options.trace.empty())
-    write_streamed(options.trace,
+    write_streamed(common, options.trace,
                    [&](const auto& sink) { report::write_comparison_trace(run, predicted.timeline, sink); });
   if (!options.timeline.empty())
-    write_streamed(options.timeline,
+    write_streamed(common, options.timeline,
                    [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });
-  write_pages(pages, [&] {
-    return report::validate_page(validation, as_asked("validate", arguments, path), std::string(version()));
+  write_pages(common, pages, [&] {
+    return report::validate_page(validation, as_asked(session, "validate", arguments, path), std::string(version()));
   });
   emit_report(common, {.text = [&] { return report::validate_text(validation, text_style(common)); },
                        .json = [&] { return report::validate_json(validation, std::string(version())); },

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <new>
 
 #include "backend/interrupted.hpp"
@@ -16,7 +14,8 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr int kDone = 0, kUser = 2, kMachine = 3, kBug = 70;
+constexpr int kDone = 0, kUser = 2, kMachine = 3, kBug = 70,
+              kStopped = 130;  // as after Ctrl-C
 
 std::string program_help() {
   std::string text =
@@ -32,14 +31,14 @@ std::string program_help() {
          "    --forward 5ms --backward 5ms --weight 5ms\n";
 }
 
-int dispatch(const Arguments& arguments) {
+int dispatch(Session& session, const Arguments& arguments) {
   if (arguments.empty()) throw UserError("no command given; 'rehearse --help' lists the commands");
   const std::string& name = arguments.front();
-  if (name == "--help" || name == "-h" || name == "help") return write_stdout(program_help()), kDone;
-  if (name == "--version") return write_stdout(fmt::format("rehearse {}\n", version())), kDone;
+  if (name == "--help" || name == "-h" || name == "help") return session.write(Stream::out, program_help()), kDone;
+  if (name == "--version") return session.write(Stream::out, fmt::format("rehearse {}\n", version())), kDone;
   std::vector<std::string> names;
   for (const auto& c : commands()) {
-    if (c.name == name) return c.run({arguments.begin() + 1, arguments.end()});
+    if (c.name == name) return c.run(session, {arguments.begin() + 1, arguments.end()});
     names.emplace_back(c.name);
   }
   if (name.starts_with('-')) {
@@ -50,18 +49,23 @@ int dispatch(const Arguments& arguments) {
   throw UserError(fmt::format("unknown command '{}'{}", name, suggestion(name, names)));
 }
 
-void complain(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
-
-// Errors in a file have the form `file:line:column: error: ...`; all others begin with the program's name.
-void complain(const UserError& error) {
-  for (const auto& d : error.diagnostics()) complain((d.where.file.empty() ? "rehearse: " : "") + format({d}));
+void complain(Session& session, const std::string& text) {
+  try {
+    session.write(Stream::err, text + "\n");
+  } catch (...) {  // nobody can be told; the status says it
+  }
 }
 
-int report_bug(const char* what) {
-  complain(
-      fmt::format("rehearse: internal error: {}\n"
-                  "This is a bug of rehearse {}: please report it with the command line and the input files.",
-                  what, version()));
+// Errors in a file have the form `file:line:column: error: ...`; all others begin with the program's name.
+void complain(Session& session, const UserError& error) {
+  for (const auto& d : error.diagnostics()) complain(session, (d.where.file.empty() ? "rehearse: " : "") + format({d}));
+}
+
+int report_bug(Session& session, const char* what) {
+  complain(session,
+           fmt::format("rehearse: internal error: {}\n"
+                       "This is a bug of rehearse {}: please report it with the command line and the input files.",
+                       what, version()));
   return kBug;
 }
 
@@ -69,29 +73,28 @@ int report_bug(const char* what) {
 
 std::string_view version() { return REHEARSAL_VERSION; }
 
-int run_program(const Arguments& arguments) noexcept {
-  // A closed pipe (`| head`) is reported as EPIPE by write, so that open files are cleaned up.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then reported by write too, like a full disk
+int run_program(Session& session, const Arguments& arguments) noexcept {
   try {
-    return dispatch(arguments);
+    return dispatch(session, arguments);
   } catch (const ClosedPipe&) {
     return kDone;  // the reader has closed the pipe
   } catch (const UserError& error) {
-    complain(error);
+    complain(session, error);
     return kUser;
   } catch (const MachineError& error) {
-    complain(fmt::format("rehearse: error: {}", error.what()));
+    complain(session, fmt::format("rehearse: error: {}", error.what()));
     return kMachine;
+  } catch (const Stopped&) {
+    return kStopped;
   } catch (const backend::Interrupted& stop) {
     return 128 + stop.signal;  // as shells report a program ended by a signal; all ranks have been cleaned up
   } catch (const std::bad_alloc&) {
-    complain("rehearse: error: this machine has too little memory for the task; try a smaller one");
+    complain(session, "rehearse: error: this machine has too little memory for the task; try a smaller one");
     return kMachine;
   } catch (const std::exception& error) {
-    return report_bug(error.what());
+    return report_bug(session, error.what());
   } catch (...) {
-    return report_bug("unknown exception");
+    return report_bug(session, "unknown exception");
   }
 }
 

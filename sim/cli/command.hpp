@@ -7,37 +7,40 @@
 
 namespace rehearsal::cli {
 
+class Session;  // session.hpp
+
 using Arguments = std::vector<std::string>;  // what follows the command's name
 
 struct Command {
   std::string_view name;
-  std::string_view summary;                // one sentence
-  int (*run)(const Arguments& arguments);  // returns the exit status; throws the exceptions of base/error.hpp
+  std::string_view summary;  // one sentence
+  // Returns the exit status; throws the exceptions of base/error.hpp.
+  int (*run)(Session& session, const Arguments& arguments);
 };
 
 std::span<const Command> commands();
 
-int run_balance(const Arguments& arguments);
-int run_calibrate(const Arguments& arguments);
-int run_check(const Arguments& arguments);
-int run_collective(const Arguments& arguments);
-int run_compare(const Arguments& arguments);
-int run_completion(const Arguments& arguments);
-int run_explain(const Arguments& arguments);
-int run_groups(const Arguments& arguments);
-int run_list(const Arguments& arguments);
-int run_measure(const Arguments& arguments);
-int run_plan(const Arguments& arguments);
-int run_reshard(const Arguments& arguments);
-int run_run(const Arguments& arguments);
-int run_schedule(const Arguments& arguments);
-int run_sweep(const Arguments& arguments);
-int run_validate(const Arguments& arguments);
+int run_balance(Session& session, const Arguments& arguments);
+int run_calibrate(Session& session, const Arguments& arguments);
+int run_check(Session& session, const Arguments& arguments);
+int run_collective(Session& session, const Arguments& arguments);
+int run_compare(Session& session, const Arguments& arguments);
+int run_completion(Session& session, const Arguments& arguments);
+int run_explain(Session& session, const Arguments& arguments);
+int run_groups(Session& session, const Arguments& arguments);
+int run_list(Session& session, const Arguments& arguments);
+int run_measure(Session& session, const Arguments& arguments);
+int run_plan(Session& session, const Arguments& arguments);
+int run_reshard(Session& session, const Arguments& arguments);
+int run_run(Session& session, const Arguments& arguments);
+int run_schedule(Session& session, const Arguments& arguments);
+int run_sweep(Session& session, const Arguments& arguments);
+int run_validate(Session& session, const Arguments& arguments);
 
 std::string_view version();
 
 // The whole program: finds the command, runs it, turns exceptions into messages and an exit status (contract,
 // section 2): 0 done, 1 a checked condition does not hold, 2 wrong input, 3 the machine lacks something, 70 internal.
-int run_program(const Arguments& arguments) noexcept;
+int run_program(Session& session, const Arguments& arguments) noexcept;
 
 }  // namespace rehearsal::cli

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -18,22 +17,49 @@ namespace rehearsal::cli {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 18;
+constexpr std::string_view kMemory = "memory:";
 
 std::string folder_of(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   return parent.empty() ? "." : parent.string();
 }
 
-bool goes_to_terminal(const CommonOptions& common) { return common.output.empty() && isatty(STDOUT_FILENO) == 1; }
+// Returns 0, or the system's error.
+int write_whole(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t done = ::write(descriptor, text.data(), text.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return errno;
+    text.remove_prefix(std::size_t(done));
+  }
+  return 0;
+}
+
+// The error of writing `what`, a name as the user gave it; `remedy` may be empty.
+[[noreturn]] void cannot_write(int error, const std::string& what, const std::string& remedy) {
+  if (error == EPIPE) throw ClosedPipe();
+  const std::string message = fmt::format("cannot write {}: {}", what, std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG) throw MachineError(message);
+  throw UserError(message + remedy);
+}
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path, std::string option)
-    : path_(std::move(path)), target_(path_), option_(std::move(option)) {
+AtomicFile::AtomicFile(Session& session, std::string path, std::string option)
+    : session_(session), path_(std::move(path)), target_(path_), option_(std::move(option)) {
   struct stat found {};
   if (path_.empty() || path_ == "-") {
-    descriptor_ = STDOUT_FILENO, direct_ = true;
-  } else if (stat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    standard_ = true;
+    return;
+  }
+  if (path_.starts_with(kMemory)) memory_ = session_.memory_file(path_.substr(kMemory.size()));
+  if (memory_) {
+    if (path_.ends_with(".gz"))
+      throw UserError(fmt::format("{} '{}': a file in memory is not compressed; leave out .gz", option_, path_));
+    memory_->clear();
+    return;
+  }
+  if (stat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
     // A pipe or a device is written directly, never replaced.
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC), direct_ = true;
     if (descriptor_ < 0) fail(errno);
@@ -71,33 +97,22 @@ void AtomicFile::open_beside() {
 
 AtomicFile::~AtomicFile() {
   if (gzip_) gzclose(static_cast<gzFile>(gzip_));
-  if (descriptor_ >= 0 && descriptor_ != STDOUT_FILENO) close(descriptor_);
+  if (descriptor_ >= 0) close(descriptor_);
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-void AtomicFile::check(const std::string& path, const std::string& option) {
+void AtomicFile::check(Session& session, const std::string& path, const std::string& option) {
   struct stat found {};
   if (stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) return;
-  AtomicFile probe(path, option);  // discarded again
+  AtomicFile probe(session, path, option);  // discarded again
 }
 
 void AtomicFile::fail(int error) const {
-  const bool standard = descriptor_ == STDOUT_FILENO;
-  if (error == EPIPE) throw ClosedPipe();
-  const std::string message =
-      fmt::format("cannot write {}: {}", standard ? "standard output" : "'" + path_ + "'", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG) throw MachineError(message);
-  throw UserError(message +
-                  (standard ? "" : "; give " + option_ + " a file in a folder that exists and may be written"));
+  cannot_write(error, "'" + path_ + "'", "; give " + option_ + " a file in a folder that exists and may be written");
 }
 
-void AtomicFile::push(const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t done = ::write(descriptor_, data, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail(errno);
-    data += done, size -= std::size_t(done);
-  }
+void AtomicFile::push(std::string_view text) {
+  if (const int error = write_whole(descriptor_, text)) fail(error);
 }
 
 void AtomicFile::write(std::string_view text) {
@@ -110,8 +125,12 @@ void AtomicFile::flush() {
     if (!buffer_.empty() && gzfwrite(buffer_.data(), buffer_.size(), 1, static_cast<gzFile>(gzip_)) != 1) {
       fail(errno ? errno : EIO);
     }
+  } else if (standard_) {
+    session_.write(Stream::out, buffer_);
+  } else if (memory_) {
+    *memory_ += buffer_;
   } else {
-    push(buffer_.data(), buffer_.size());
+    push(buffer_);
   }
   buffer_.clear();
 }
@@ -123,7 +142,7 @@ void AtomicFile::commit() {
     gzip_ = nullptr;
     if (status != Z_OK) fail(errno ? errno : EIO);
   }
-  if (direct_) return;
+  if (direct_ || standard_ || memory_) return;
   if (temporary_.empty()) {
     // An unnamed file cannot replace an existing one, so it first gets a temporary name in one step.
     const std::string name = fmt::format("{}.{}.partial", target_, getpid());
@@ -137,21 +156,31 @@ void AtomicFile::commit() {
   temporary_.clear();
 }
 
-void write_file(const std::string& path, std::string_view text) {
-  AtomicFile file(path);
+void write_file(const CommonOptions& common, const std::string& path, std::string_view text) {
+  AtomicFile file(common.session, path);
   file.write(text);
   file.commit();
 }
 
-void write_streamed(const std::string& path, const std::function<void(const Pieces&)>& write) {
-  AtomicFile file(path);
+void write_streamed(const CommonOptions& common, const std::string& path,
+                    const std::function<void(const Pieces&)>& write) {
+  AtomicFile file(common.session, path);
   write([&](std::string_view piece) { file.write(piece); });
   file.commit();
 }
 
-void write_stdout(std::string_view text) { write_file("-", text); }
+void write_stdout(const CommonOptions& common, std::string_view text) { common.session.write(Stream::out, text); }
 
-void emit_report(const CommonOptions& common, std::string_view text) { write_file(common.output, text); }
+void write_descriptor(int descriptor, std::string_view text, const std::string& what) {
+  if (const int error = write_whole(descriptor, text)) cannot_write(error, what, "");
+}
+
+void warn(const CommonOptions& common, const std::vector<std::string>& warnings) {
+  if (common.quiet) return;
+  for (const auto& warning : warnings) common.session.write(Stream::err, "rehearse: warning: " + warning + "\n");
+}
+
+void emit_report(const CommonOptions& common, std::string_view text) { write_file(common, common.output, text); }
 
 void emit_report(const CommonOptions& common, const Forms& forms) {
   const auto& form = common.format == Format::json ? forms.json : common.format == Format::csv ? forms.csv : forms.text;
@@ -164,13 +193,12 @@ bool use_color(const CommonOptions& common) {
   if (common.color != Color::automatic) return common.color == Color::always;
   const char* refused = std::getenv("NO_COLOR");  // no-color.org: any non-empty value
   const char* terminal = std::getenv("TERM");
-  return goes_to_terminal(common) && !(refused && *refused) && !(terminal && std::strcmp(terminal, "dumb") == 0);
+  return common.session.columns() > 0 && common.output.empty() && !(refused && *refused) &&
+         !(terminal && std::strcmp(terminal, "dumb") == 0);
 }
 
 int report_width(const CommonOptions& common) {
-  int columns = 0;
-  winsize size{};
-  if (goes_to_terminal(common) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  int columns = common.output.empty() ? common.session.columns() : 0;
   if (const char* given = std::getenv("COLUMNS"); columns == 0 && given) columns = std::atoi(given);
   return columns >= 20 && columns <= 10000 ? columns : 80;
 }

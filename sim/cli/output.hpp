@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/session.hpp"
 #include "page/layout.hpp"
 
 namespace rehearsal::cli {
@@ -20,6 +21,9 @@ enum class Color : std::uint8_t { automatic, always, never };
 
 // --format --output --set --quiet --color: accepted by every command.
 struct CommonOptions {
+  explicit CommonOptions(Session& asked_by) : session(asked_by) {}
+
+  Session& session;
   Format format = Format::text;
   bool format_given = false;
   std::string output;            // empty = standard output
@@ -85,19 +89,19 @@ class ClosedPipe : public std::exception {
 
 // A result being written. A regular file appears under its name only on commit(): until then its bytes are in an
 // unnamed (or temporary) file of the same folder, which disappears with this object. Standard output ("" or "-"), pipes
-// and devices are written directly. A file whose name ends in .gz is compressed.
+// and devices are written directly. A file whose name ends in .gz is compressed. A file "memory:NAME" is the session's.
 // Throws UserError if the file cannot be created, MachineError if the disk is full, ClosedPipe.
 class AtomicFile {
  public:
   // `option`: the option that named the file, for messages.
-  explicit AtomicFile(std::string path, std::string option = "--output");
+  AtomicFile(Session& session, std::string path, std::string option = "--output");
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   // Throws as the constructor does, and leaves nothing behind: to refuse a bad name before the work. Pipes and
   // devices are not opened, since that may block.
-  static void check(const std::string& path, const std::string& option);
+  static void check(Session& session, const std::string& path, const std::string& option);
 
   void write(std::string_view text);
   void flush();   // passes on what was written; matters for standard output only
@@ -105,24 +109,34 @@ class AtomicFile {
 
  private:
   void open_beside();
-  void push(const char* data, std::size_t size);
+  void push(std::string_view text);
   [[noreturn]] void fail(int error) const;
 
+  Session& session_;
   std::string path_;    // as the user gave it, for messages
   std::string target_;  // with symbolic links followed
   std::string option_;
   std::string temporary_;  // empty if there is none
   std::string buffer_;
   int descriptor_ = -1;
-  bool direct_ = false;  // written in place: standard output, a pipe or a device
+  bool direct_ = false;            // written in place: a pipe or a device
+  bool standard_ = false;          // the session's standard output
+  std::string* memory_ = nullptr;  // a file of the session
   void* gzip_ = nullptr;
 };
 
-void write_file(const std::string& path, std::string_view text);
+void write_file(const CommonOptions& common, const std::string& path, std::string_view text);
 // For data that is never held in memory as a whole: `write` receives piece after piece.
 using Pieces = std::function<void(std::string_view)>;
-void write_streamed(const std::string& path, const std::function<void(const Pieces&)>& write);
-void write_stdout(std::string_view text);
+void write_streamed(const CommonOptions& common, const std::string& path,
+                    const std::function<void(const Pieces&)>& write);
+void write_stdout(const CommonOptions& common, std::string_view text);
+
+// Writes to an open file or stream, which errors call `what`. Throws as AtomicFile does.
+void write_descriptor(int descriptor, std::string_view text, const std::string& what);
+
+// "rehearse: warning: ..." on standard error, one line each; nothing with --quiet.
+void warn(const CommonOptions& common, const std::vector<std::string>& warnings);
 
 // Writes the report to --output.
 void emit_report(const CommonOptions& common, std::string_view text);

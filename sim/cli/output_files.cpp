@@ -45,7 +45,7 @@ void check_outputs(const CommonOptions& common, const std::vector<SideOutput>& m
       if (!is_standard(input) && same_file(path, input))
         throw UserError(fmt::format("{} '{}' is what this command reads and would be overwritten; name another file",
                                     option, path));
-    AtomicFile::check(path, option);
+    AtomicFile::check(common.session, path, option);
   }
 }
 

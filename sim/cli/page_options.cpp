@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.hpp"
 
@@ -41,26 +39,26 @@ void check_page_options(const PageOptions& options) {
     throw UserError("--picture says what --svg FILE draws; give it one");
 }
 
-void write_pages(const PageOptions& options, const std::function<page::Page()>& make) {
+void write_pages(const CommonOptions& common, const PageOptions& options, const std::function<page::Page()>& make) {
   if (!options.any()) return;
   const auto page = make();
   // Both are rendered before either is written.
   const auto svg = options.svg.empty() ? "" : page::svg(page, options.picture);
-  if (!options.html.empty()) write_file(options.html, page::html(page));
-  if (!options.svg.empty()) write_file(options.svg, svg);
+  if (!options.html.empty()) write_file(common, options.html, page::html(page));
+  if (!options.svg.empty()) write_file(common, options.svg, svg);
 }
 
-report::Asked as_asked(std::string_view command, const Arguments& arguments, const std::string& file) {
-  constexpr std::uintmax_t kMostShown = 256 << 10;
+report::Asked as_asked(const Session& session, std::string_view command, const Arguments& arguments,
+                       const std::string& file) {
+  constexpr std::size_t kMostShown = 256 << 10;
   report::Asked asked{fmt::format("rehearse {}", command), ""};
   for (const auto& word : arguments) asked.command += " " + shell_word(word);
   std::error_code unknown;
-  if (!std::filesystem::is_regular_file(file, unknown) || std::filesystem::file_size(file, unknown) > kMostShown)
-    return asked;
-  std::ifstream in(file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in) asked.scenario = text.str();
+  if (std::filesystem::exists(file, unknown) && !std::filesystem::is_regular_file(file, unknown)) return asked;
+  try {  // a pipe is read once, and what is too long is not shown
+    if (session.files().exists(file)) asked.scenario = session.files().read(file, kMostShown);
+  } catch (const UserError&) {
+  }
   return asked;
 }
 

@@ -29,9 +29,10 @@ std::vector<SideOutput> page_outputs(const PageOptions& options);
 void check_page_options(const PageOptions& options);
 
 // Builds the page once, and writes the requested files.
-void write_pages(const PageOptions& options, const std::function<page::Page()>& page);
+void write_pages(const CommonOptions& common, const PageOptions& options, const std::function<page::Page()>& page);
 
 // The request, for the last section of a page: the command line, and the file's text (empty if it cannot be read).
-report::Asked as_asked(std::string_view command, const Arguments& arguments, const std::string& file);
+report::Asked as_asked(const Session& session, std::string_view command, const Arguments& arguments,
+                       const std::string& file);
 
 }  // namespace rehearsal::cli

@@ -146,7 +146,7 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
   all.insert(all.end(), shared.begin(), shared.end());
   if (arguments.size() == 1 && arguments.front() == kDescribe) throw Described{text, std::move(all)};
   for (const auto& a : arguments)  // help works even if the rest of the line is wrong
-    if (a == "--help" || a == "-h") return write_stdout(help_text(text, own, shared)), std::nullopt;
+    if (a == "--help" || a == "-h") return write_stdout(common, help_text(text, own, shared)), std::nullopt;
   po::options_description known;
   for (const Option& o : all) known.add_options()(o.name.c_str(), std::visit(Semantic{o}, o.to));
 

@@ -67,7 +67,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   }
   if (run.timeout <= Time{}) throw UserError("--timeout must be longer than nothing, for example 60s");
 
-  performing.what = explore::load_performable(scenario, common.set, compute, o.backend);
+  performing.what = explore::load_performable(scenario, common.set, compute, o.backend, common.session.files());
   run.compute = performing.what.compute;
   Arguments whole{name};  // ranks that are processes run the same command line
   whole.insert(whole.end(), arguments.begin(), arguments.end());
@@ -100,7 +100,7 @@ explore::Performed perform(const Performing& p, const CommonOptions& common) {
   if (p.backend->devices() == 0) performer().refuse_crowding(p.options, p.predicted.graph().ranks().size());
   auto options = p.options;
   options.starts = p.predicted.timeline.start;
-  Progress line(common.quiet || !performer().reports(p.backend->name()));
+  Progress line(common, performer().reports(p.backend->name()));
   const int all = options.warmup + options.iterations;
   const std::string expected = expectation(p, all);
   const auto began = std::chrono::steady_clock::now();

@@ -1,20 +1,18 @@
 #include "cli/progress.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdio>
 
 namespace rehearsal::cli {
 
-Progress::Progress(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(const CommonOptions& common, bool shown)
+    : session_(common.session), shown_(shown && !common.quiet && session_.watched()) {}
 
 Progress::~Progress() {
-  if (shown_) std::fputs("\r\033[K", stderr);
+  if (shown_) session_.progress("");
 }
 
 void Progress::say(const std::string& what) {
-  if (shown_) std::fputs(fmt::format("\r\033[K{}", what).c_str(), stderr), std::fflush(stderr);
+  if (shown_) session_.progress(what);
 }
 
 bool Progress::due() {

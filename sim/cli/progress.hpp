@@ -1,13 +1,15 @@
-// A progress line on a terminal; nothing if the output is not a terminal.
+// The line that says how far a command is; nothing if nobody watches the session, or with --quiet.
 #pragma once
 #include <chrono>
 #include <string>
+
+#include "cli/output.hpp"
 
 namespace rehearsal::cli {
 
 class Progress {
  public:
-  explicit Progress(bool quiet);
+  explicit Progress(const CommonOptions& common, bool shown = true);
   ~Progress();  // erases the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -16,6 +18,7 @@ class Progress {
   bool due();
 
  private:
+  Session& session_;
   const bool shown_;
   std::chrono::steady_clock::time_point next_{};
 };

@@ -81,7 +81,7 @@ published::FrameworkDetail framework_detail(const std::string& name) {
   throw UserError(fmt::format("--software is '{}'{}", name, suggestion(name, {"knobs", "profile", "none"})));
 }
 
-void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs, published::FrameworkDetail detail) {
+void write_scenarios(const CommonOptions& common, const AgainstOptions& options, const std::vector<Run>& runs, published::FrameworkDetail detail) {
   std::error_code failed;
   fs::create_directories(options.scenarios, failed);
   if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
@@ -92,7 +92,7 @@ void write_scenarios(const AgainstOptions& options, const std::vector<Run>& runs
     std::string also;  // settings from the table's knobs
     for (const auto& set : row.sets) also += fmt::format(" --set '{}'", set);
     if (!also.empty()) also = fmt::format("# rehearse run {}.yaml{}\n", run.id, also);
-    write_file((fs::path(options.scenarios) / (run.id + ".yaml")).string(), also + row.yaml);
+    write_file(common, (fs::path(options.scenarios) / (run.id + ".yaml")).string(), also + row.yaml);
   }
 }
 
@@ -139,12 +139,12 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
   against.framework = framework_detail(options.framework);
   against.sets = common.set;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
-  if (!options.scenarios.empty()) write_scenarios(options, runs, against.framework);
+  if (!options.scenarios.empty()) write_scenarios(common, options, runs, against.framework);
   if (options.budget) return report_budget(common, runs, against);
 
   const auto predictions = published::predict(runs, against);
-  if (!options.forecast.empty()) write_file(options.forecast, published::forecast_csv(predictions));
-  write_pages(pages, [&] { return published::against_page(predictions, std::string(version())); });
+  if (!options.forecast.empty()) write_file(common, options.forecast, published::forecast_csv(predictions));
+  write_pages(common, pages, [&] { return published::against_page(predictions, std::string(version())); });
   if (options.bands)
     emit_report(common, published::bands_yaml(predictions));
   else if (common.format == Format::json)

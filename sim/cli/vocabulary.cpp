@@ -23,9 +23,9 @@ Takes takes(const Option& option) {
              : Takes::other;
 }
 
-Described described(const Command& command) {
+Described described(Session& session, const Command& command) {
   try {
-    command.run({kDescribe});
+    command.run(session, {kDescribe});
   } catch (const Described& itself) {
     return itself;
   }
@@ -72,14 +72,14 @@ void collect(const Json& schema, const std::string& prefix, Vocabulary& words) {
 
 }  // namespace
 
-Vocabulary vocabulary() {
+Vocabulary vocabulary(Session& session) {
   Vocabulary words;
   for (const auto& kind : kinds()) {
     auto& [name, items] = words.kinds.emplace_back(kind.name, std::vector<std::string>{});
     for (const auto& item : kind.items()) items.push_back(item.name);
   }
   for (const auto& command : commands()) {
-    const auto itself = described(command);
+    const auto itself = described(session, command);
     auto& spoken = words.commands.emplace_back();
     spoken.name = command.name, spoken.summary = command.summary;
     // The names of schedules are those of `list schedules`.

@@ -29,7 +29,7 @@ struct Vocabulary {
   std::vector<std::pair<std::string, std::vector<std::string>>> kinds;  // of `list`, with the names of their items
   std::vector<std::pair<std::string, std::vector<std::string>>> keys;   // dotted, with their values if these are few
 };
-Vocabulary vocabulary();
+Vocabulary vocabulary(Session& session);
 
 // The completion scripts. `zsh` uses that of bash, which it can run.
 std::string bash_completion(const Vocabulary& words);

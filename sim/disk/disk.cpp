@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/own_folders.hpp"
 #include "scenario/diagnostics.hpp"
 #include "scenario/files.hpp"
 
@@ -79,7 +79,7 @@ std::vector<std::string> Disk::names_in(const std::string& folder) const {
   return names;
 }
 
-// $REHEARSAL_HOME, else above the running binary, else the source tree.
+// $REHEARSAL_HOME, else above the library or the running program, else the source tree.
 std::string Disk::home() const {
   if (const char* given = std::getenv("REHEARSAL_HOME"); given && *given) {
     if (is_home(given)) return given;
@@ -87,11 +87,8 @@ std::string Disk::home() const {
         {"REHEARSAL_HOME", 0, 0},
         fmt::format("{} holds no configs/clusters and models/zoo; unset it or correct it", in_quotes(given))}});
   }
-  std::array<char, 4096> buffer;
-  const auto length = ::readlink("/proc/self/exe", buffer.data(), buffer.size());
-  if (length > 0)
-    for (fs::path up = fs::path(std::string(buffer.data(), static_cast<std::size_t>(length))).parent_path();;
-         up = up.parent_path()) {
+  for (fs::path up : own_folders())
+    for (;; up = up.parent_path()) {
       if (is_home(up)) return up.string();
       if (is_home(up / "share" / "rehearsal")) return (up / "share" / "rehearsal").string();
       if (up == up.parent_path()) break;

@@ -46,6 +46,7 @@ using Keep = std::function<void(std::size_t variant, answer::Result prediction)>
 // errors of each variant; empty = it succeeded and was passed to `keep`. Any exception other than UserError stops the
 // comparison; of several, the one of the first variant is thrown.
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,
-                                             unsigned jobs, const Keep& keep);
+                                             unsigned jobs, const Keep& keep,
+                                             const scenario::Files& files = scenario::disk());
 
 }  // namespace rehearsal::explore

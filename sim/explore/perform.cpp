@@ -14,12 +14,13 @@ namespace rehearsal::explore {
 using backend::Compute;
 
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
-                             std::optional<Compute> compute, const std::string& backend) {
+                             std::optional<Compute> compute, const std::string& backend,
+                             const scenario::Files& files) {
   // For other frameworks, features that only native kernels have are errors: then the native scenario is loaded
   // instead.
   std::optional<scenario::Scenario> asked;
   try {
-    asked = scenario::load(path, sets, backend);
+    asked = scenario::load(path, sets, backend, files);
   } catch (const UserError&) {
     if (compute == Compute::timed) throw;
   }
@@ -34,7 +35,7 @@ Performable load_performable(const std::string& path, const std::vector<std::str
   } else {
     auto with_own = sets;
     with_own.emplace_back("framework=native");
-    scenario = scenario::load(path, with_own, backend);
+    scenario = scenario::load(path, with_own, backend, files);
     scenario.warnings.push_back(
         fmt::format("{} cannot be performed: its kernels are replaced by this program's own (framework: native)",
                     asked ? "framework " + asked->concrete->framework.name : "what the scenario's framework would do"));

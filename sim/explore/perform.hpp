@@ -22,7 +22,8 @@ struct Performable {
   backend::Compute compute = backend::Compute::timed;
 };
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
-                             std::optional<backend::Compute> compute, const std::string& backend);
+                             std::optional<backend::Compute> compute, const std::string& backend,
+                             const scenario::Files& files = scenario::disk());
 
 // Real compute needs the memory of all ranks on this machine. Throws MachineError, before anything is allocated, when
 // the predicted peaks exceed free memory: Linux would overcommit and kill a process later.

@@ -211,7 +211,7 @@ const char* name(Sensitivity::Kind kind) {
 scenario::Scenario Asked::with(const std::vector<std::string>& more) const {
   auto all = sets;
   all.insert(all.end(), more.begin(), more.end());
-  return scenario::load(path, all);
+  return scenario::load(path, all, {}, *files);
 }
 
 Sensitivities sensitivities(const Asked& asked, unsigned jobs, const Done& done) {

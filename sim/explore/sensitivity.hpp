@@ -54,6 +54,7 @@ struct Asked {
   std::string path;
   std::vector<std::string> sets;
   const answer::Result* prediction = nullptr;
+  const scenario::Files* files = &scenario::disk();
   // The same file with further settings; throws UserError.
   scenario::Scenario with(const std::vector<std::string>& more) const;
 };

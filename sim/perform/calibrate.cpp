@@ -173,8 +173,8 @@ struct Measured {
 };
 
 Measured measure(const Calibration& options, const Arguments& arguments, const Plan& plan,
-                 const calibrate::Machine& machine, bool raised, bool quiet) {
-  Progress progress(quiet);
+                 const calibrate::Machine& machine, bool raised, const CommonOptions& common) {
+  Progress progress(common);
   const Measurement measurement(options, arguments, plan);
   cost::Profile profile;
   profile.name = "this-machine-" + options.backend;
@@ -281,7 +281,7 @@ int calibrate(const cli::Calibration& options, const cli::Arguments& arguments, 
     std::filesystem::create_directories(folder, failed);
     if (failed) throw UserError(fmt::format("calibrate: cannot make {}: {}", folder, failed.message()));
     file = scenario::profile_file(options.backend);
-    AtomicFile::check(file, "--output");
+    AtomicFile::check(common.session, file, "--output");
   }
   const auto machine = calibrate::this_machine();
   const auto wanted = options.scenarios.empty() ? Wanted{} : wanted_by(options.scenarios[0], common, options.backend);
@@ -289,17 +289,17 @@ int calibrate(const cli::Calibration& options, const cli::Arguments& arguments, 
   if (!options.part.empty()) return Measurement(options, arguments, plan).take_part(), 0;
 
   const dispatch::RaisedPriority priority;
-  const auto measured = measure(options, arguments, plan, machine, priority.granted(), common.quiet);
-  write_file(file, scenario::write_profile(measured.profile));
+  const auto measured = measure(options, arguments, plan, machine, priority.granted(), common);
+  write_file(common, file, scenario::write_profile(measured.profile));
   switch (common.format) {
     case Format::json:
-      write_stdout(report_json(measured, file).dump(2) + "\n");
+      write_stdout(common, report_json(measured, file).dump(2) + "\n");
       break;
     case Format::csv:
-      write_stdout(report_csv(measured.profile));
+      write_stdout(common, report_csv(measured.profile));
       break;
     case Format::text:
-      write_stdout(report_text(measured, file));
+      write_stdout(common, report_text(measured, file));
   }
   return 0;
 }

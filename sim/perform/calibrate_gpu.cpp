@@ -345,7 +345,7 @@ int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
   if (options.parts == 1 || wanted.kernels.empty())
     for (const auto& k : gpu::kernel_grid(what.quick))
       if (!std::ranges::count(wanted.kernels, k.kernel)) options.kernels.push_back(k);
-  Progress line(common.quiet);
+  Progress line(common);
   options.progress = [&line](const std::string& what_now) { line.say(what_now); };
   const auto probe = prober->measure_gpu(options);
   options.progress("");
@@ -359,18 +359,18 @@ int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
     fs::create_directories(folder, failed);
     file = (folder / (profile.name + ".yaml")).string();
   }
-  write_file(file, scenario::write_profile(profile));  // before NCCL is asked for what it may hang on
+  write_file(common, file, scenario::write_profile(profile));  // before NCCL is asked for what it may hang on
   const Refusal refused = probe.parts > 1 ? Refusal{} : refusal(backend, options.patience, kGrace);
   const auto judged = sections(profile, held_out);
   switch (common.format) {
     case Format::json:
-      write_stdout(report_json(profile, probe, judged, refused.words, file).dump(2) + "\n");
+      write_stdout(common, report_json(profile, probe, judged, refused.words, file).dump(2) + "\n");
       break;
     case Format::csv:
-      write_stdout(report_csv(judged));
+      write_stdout(common, report_csv(judged));
       break;
     case Format::text:
-      write_stdout(report_text(profile, probe, judged, refused.words, file));
+      write_stdout(common, report_text(profile, probe, judged, refused.words, file));
   }
   if (refused.hangs)
     std::_Exit(0);  // all is written; an orderly end would wait for NCCL, or destroy what its thread still uses

@@ -250,7 +250,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   auto& problems = context.problems;
   const Node* root = context.documents.set(context.documents.read_file(path), sets);
   problems.throw_if_any();
-  PlanFile file{path, sets, {}, {}, {}};
+  PlanFile file{&files, path, sets, {}, {}, {}};
   if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan, *root);
   refuse(context, *root);
   problems.throw_if_any();

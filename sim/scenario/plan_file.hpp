@@ -49,6 +49,7 @@ struct PlanBase {
   Support support;  // plus listed values that no framework of the plan supports
 };
 struct PlanFile {
+  const Files* files = nullptr;  // where it was read from
   std::string path;
   std::vector<std::string> sets;  // KEY=VALUE, as given
   PlanSpace space;

@@ -427,7 +427,7 @@ class Search {
     in_parallel(top.size(), options_.threads, [&](std::size_t i) {
       auto all = space_.file().sets;
       for (const auto& [key, value] : space_.sets(top[i].layout)) all.push_back(key + "=" + value);
-      top[i].full = answer::predict(scenario::load(space_.file().path, all)).brief();
+      top[i].full = answer::predict(scenario::load(space_.file().path, all, {}, *space_.file().files)).brief();
     });
   }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "cli/process.hpp"
 #include "memory_file.hpp"
 
 namespace {
@@ -30,6 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     at = end + 1;
   }
   const fuzz::MemoryFile file(data, size);
-  if (cli::run_schedule({"--batch", file.path(), "--output", "/dev/null"}) != 0) std::abort();
+  const auto session = cli::process_session();
+  if (cli::run_schedule(*session, {"--batch", file.path(), "--output", "/dev/null"}) != 0) std::abort();
   return 0;
 }

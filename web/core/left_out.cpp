@@ -16,11 +16,11 @@ int elsewhere() {
 
 }  // namespace
 
-int run_sweep(const Arguments&) { return elsewhere(); }
-int run_measure(const Arguments&) { return elsewhere(); }
-int run_validate(const Arguments&) { return elsewhere(); }
-int run_calibrate(const Arguments&) { return elsewhere(); }
-int run_completion(const Arguments&) { return elsewhere(); }
+int run_sweep(Session&, const Arguments&) { return elsewhere(); }
+int run_measure(Session&, const Arguments&) { return elsewhere(); }
+int run_validate(Session&, const Arguments&) { return elsewhere(); }
+int run_calibrate(Session&, const Arguments&) { return elsewhere(); }
+int run_completion(Session&, const Arguments&) { return elsewhere(); }
 
 bool is_store(const std::string&) { return false; }
 int show_store(const std::string&, const TableOptions&, const CommonOptions&) { return 0; }

@@ -1,43 +1,28 @@
 // The program in a page: the commands of sim/cli, called with the words of a command line (JavaScript:
-// web/page/worker.js).
+// web/page/worker.js), through the interface that every library user has (include/rehearsal.h).
 //
-// Files are those of Emscripten's file system in memory: configs/, models/zoo/ and scenarios/ are there from the start,
-// and what a page writes or a command has written stands beside them. Standard output and error are two files of it, so
-// that an answer of a megabyte crosses to JavaScript in one piece.
+// The disk is Emscripten's file system in memory: configs/, models/zoo/ and scenarios/ are there from the start.
 #include <emscripten/emscripten.h>
-#include <fcntl.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <string>
 
-#include "base/json.hpp"
-#include "cli/command.hpp"
+#include "rehearsal.h"
 
 namespace {
 
-// From now on the bytes of a standard stream are those of a new file.
-void redirect(int stream, const char* path) {
-  const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  dup2(file, stream);
-  close(file);
-}
+rehearsal_answer* last = nullptr;  // a page asks one question at a time
 
 }  // namespace
 
-// `words`: a JSON array, the command line without the name of the program. Returns the exit status; what the command
-// said is in /stdout and /stderr.
-extern "C" EMSCRIPTEN_KEEPALIVE int rehearse(const char* words) {
-  rehearsal::cli::Arguments arguments;
-  const auto line = rehearsal::Json::parse(words);
-  for (const auto& word : line.items()) arguments.push_back(word.text());
-  redirect(STDOUT_FILENO, "/stdout");
-  redirect(STDERR_FILENO, "/stderr");
-  const int status = rehearsal::cli::run_program(arguments);
-  std::fflush(nullptr);
-  return status;
+// Both JSON, as rehearsal_ask() takes them. Returns the exit status; what the command said is in rehearse_out() and
+// rehearse_err() until the next call.
+extern "C" EMSCRIPTEN_KEEPALIVE int rehearse(const char* words, const char* files) {
+  rehearsal_free(last);
+  last = rehearsal_ask(words, files);
+  return rehearsal_status(last);
 }
+extern "C" EMSCRIPTEN_KEEPALIVE const char* rehearse_out() { return rehearsal_out(last, nullptr); }
+extern "C" EMSCRIPTEN_KEEPALIVE const char* rehearse_err() { return rehearsal_err(last, nullptr); }
 
 int main() {
   setenv("REHEARSAL_HOME", "/", 1);  // there is no file of the program to look beside

@@ -14,33 +14,16 @@ function start(module) {
   });
 }
 
-function folderOf(path) {
-  return path.slice(0, path.lastIndexOf("/") + 1);
-}
-
-function readIfThere(fs, path) {
-  return fs.analyzePath(path).exists ? fs.readFile(path, {encoding: "utf8"}) : null;
-}
-
-// Files that a command reads or makes are there only while it runs: shipped ones come back afterwards.
+// Files that a command makes are there only while it runs.
 function run({ccall, FS: fs}, {words, files = {}, made = []}) {
-  const before = Object.keys(files).map(path => [path, readIfThere(fs, path)]);
-  for (const [path, text] of Object.entries(files)) {
-    fs.mkdirTree("/" + folderOf(path));
-    fs.writeFile(path, text);
-  }
   const begin = performance.now();
-  const status = ccall("rehearse", "number", ["string"], [JSON.stringify(words)]);
+  const status = ccall("rehearse", "number", ["string", "string"], [JSON.stringify(words), JSON.stringify(files)]);
   const ms = performance.now() - begin;
-  const answer = {status, ms, out: fs.readFile("/stdout", {encoding: "utf8"}),
-                  err: fs.readFile("/stderr", {encoding: "utf8"}), made: {}};
+  const answer = {status, ms, out: ccall("rehearse_out", "string"), err: ccall("rehearse_err", "string"), made: {}};
   for (const path of made) {
-    answer.made[path] = readIfThere(fs, path);
-    if (answer.made[path] !== null) fs.unlink(path);
-  }
-  for (const [path, text] of before) {
-    if (text === null) fs.unlink(path);
-    else fs.writeFile(path, text);
+    const there = fs.analyzePath(path).exists;
+    answer.made[path] = there ? fs.readFile(path, {encoding: "utf8"}) : null;
+    if (there) fs.unlink(path);
   }
   return answer;
 }
