@@ -1,0 +1,238 @@
+"""Rehearsal: predict how large language models train on clusters, before the cluster is there.
+
+    import rehearsal as rh
+    r = rh.run("scenarios/llama3-8b-dgx-h100.yaml", set={"batch.micro": 2})
+    r.iteration_s, r.mfu, r.fits, r.timeline.to_pandas()
+    rh.compare("scenario.yaml", vary={"batch.micro": [1, 2, 4], "schedule": ["1f1b", "zb-h1"]})
+
+A scenario is a file, or a dict with the same keys. Names are those of the command line and of its JSON: what
+`rehearse run --set batch.micro=2 --format json` prints as "iteration_s" is r.iteration_s here.
+"""
+
+import csv as _csv
+import itertools as _itertools
+import json as _json
+import os as _os
+
+from ._library import Answer, Error, InternalError, MachineError, version
+from ._results import Explanation, Plan, Report, Result
+from ._table import Table
+from ._values import Values, wrapped as _wrapped
+
+__version__ = version()
+__all__ = ["Answer", "Error", "Explanation", "InternalError", "MachineError", "Plan", "Report", "Result", "Scenario",
+           "Table", "Values", "balance", "check", "collective", "compare", "explain", "groups", "list", "measure", "plan",
+           "reshard", "run", "schedule", "sweep", "validate", "version"]
+
+_NAMED = "scenario.yaml"  # a dict, in messages
+
+
+def _text(value):
+    """A value as --set takes it."""
+    if isinstance(value, str):
+        return value
+    return _json.dumps(value.item() if hasattr(value, "item") else value)
+
+
+def _sets(given):
+    return [word for key, value in (given or {}).items() for word in ("--set", f"{key}={_text(value)}")]
+
+
+def _options(given):
+    """Keyword arguments as options: time_limit="30s" is --time-limit 30s; True a switch; a list repeats."""
+    words = []
+    for name, value in given.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif isinstance(value, (tuple, type([]))):
+            words += [word for one in value for word in (option, _text(one))]
+        elif value is not None and value is not False:
+            words += [option, _text(value)]
+    return words
+
+
+def _source(scenario):
+    """The name of a scenario for a command line, and the files in memory that it needs."""
+    if isinstance(scenario, Scenario):
+        return scenario._path, scenario._files
+    if isinstance(scenario, dict):
+        return _NAMED, {_NAMED: scenario}
+    return _os.fspath(scenario), None
+
+
+def _asked(kind, command, scenario, set, options, progress=None):
+    path, files = _source(scenario)
+    own = scenario._set if isinstance(scenario, Scenario) else {}
+    return kind([command, path, *_sets({**own, **(set or {})}), *_options(options)], files, progress)
+
+
+def run(scenario, set=None):
+    """Predicts one iteration. Returns a Result."""
+    return _asked(Result, "run", scenario, set, {})
+
+
+def measure(scenario, backend="loopback", set=None, *, progress=None, **options):
+    """Performs a scenario for real: the task graph that run() predicts. Options as on the command line: compute="timed",
+    iterations=5, verify=True."""
+    return _asked(Result, "measure", scenario, set, {"backend": backend, **options}, progress)
+
+
+def validate(scenario=None, backend="loopback", set=None, *, against=None, progress=None, **options):
+    """Predicts, performs and compares; or, with against=[tables of published runs], predicts those."""
+    if against is None:
+        return _asked(Report, "validate", scenario, set, {"backend": backend, **options}, progress)
+    tables = [against] if isinstance(against, (str, _os.PathLike)) else against
+    return Report(["validate", "--against", *map(_os.fspath, tables), *_sets(set), *_options(options)], None, progress)
+
+
+def plan(scenario, set=None, *, time_limit=None, progress=None, **options):
+    """The best layout and schedule, with proof. `time_limit`: seconds, or a text with unit; then the best so far."""
+    limit = f"{time_limit}s" if isinstance(time_limit, (int, float)) else time_limit
+    return _asked(Plan, "plan", scenario, set, {"time_limit": limit, **options}, progress)
+
+
+def explain(scenario, set=None, *, progress=None, **options):
+    """What decides the step, what each number of the machine is worth, and what to change."""
+    return _asked(Explanation, "explain", scenario, set, options, progress)
+
+
+def groups(scenario, set=None, **options):
+    """Which GPU is in which group."""
+    return _asked(Report, "groups", scenario, set, options)
+
+
+def balance(file, set=None, **options):
+    """Experts on GPUs, so that the heaviest carries least."""
+    return _asked(Report, "balance", file, set, options)
+
+
+def reshard(file, set=None, **options):
+    """How a tensor gets from one mesh of devices to another."""
+    return _asked(Report, "reshard", file, set, options)
+
+
+def schedule(name, *, pipeline, microbatches, forward, backward, weight, **options):
+    """One pipeline schedule with given costs: numbers are seconds."""
+    given = {"pipeline": pipeline, "microbatches": microbatches, "forward": forward, "backward": backward,
+             "weight": weight, **options}
+    times = {"forward", "backward", "weight", "p2p", "optimizer"}
+    seconds = lambda value: f"{value!r}s" if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+    return Report(["schedule", name, *_options({k: seconds(v) if k in times else v for k, v in given.items()})])
+
+
+def collective(name, *, ranks, cluster, size, set=None, **options):
+    """One collective on a machine: steps, links, time. `size`: bytes, or a text with unit."""
+    amount = f"{size}B" if isinstance(size, int) else size
+    return Report(["collective", name, *_options({"ranks": ranks, "cluster": cluster, "size": amount, **options}),
+                   *_sets(set)])
+
+
+def check(scenario, set=None):
+    """What is wrong: a table of file, line, column, severity, message; empty if nothing is."""
+    path, files = _source(scenario)
+    try:
+        answer = Answer(["check", path, *_sets(set), "--format", "csv"], files)
+    except Error as error:
+        answer = error.answer
+    if not answer.out:
+        raise Error(answer.err.strip())  # of the command line itself
+    rows = [row for row in _csv.DictReader(answer.out.splitlines()) if row["message"]]
+    for row in rows:
+        row.pop("ok")
+        row["line"], row["column"] = int(row["line"]), int(row["column"])
+    return Table({key: [row[key] for row in rows] for key in ("file", "line", "column", "severity", "message")})
+
+
+def list(kind, name=None):
+    """What exists of one kind ("models", "clusters", "schedules", ...), or the facts of one of them."""
+    return _wrapped(_json.loads(Answer(["list", kind, *([name] if name else []), "--format", "json"]).out))
+
+
+def _figures(text):
+    """The CSV of a comparison as a table: numbers, booleans, None."""
+    rows = [*_csv.reader(text.splitlines())]
+    columns = zip(*rows[1:]) if len(rows) > 1 else [()] * len(rows[0])
+    return Table({name: [_value(cell) for cell in column] for name, column in zip(rows[0], columns)})
+
+
+def _value(cell):
+    if cell in ("", "true", "false"):
+        return {"": None, "true": True, "false": False}[cell]
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            pass
+    return cell
+
+
+def _vary(vary):
+    return [word for key, values in vary.items()
+            for word in ("--vary", f"{key}={','.join(_text(value) for value in values)}")]
+
+
+def _variant(asked):
+    """One row of compare(map=...), in whatever process."""
+    path, files, words = asked
+    return Answer(["compare", path, *words, "--format", "csv", "--jobs", "1"], files).out
+
+
+def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **options):
+    """Every combination of values, as a table of figures: a column per key, then those of `rehearse compare`. A wrong
+    combination is a row with its error. map=executor.map (concurrent.futures, Dask, mpi4py) spreads the rows; what
+    depends on the other rows (relative, relative_cost, best, pareto) is then left out."""
+    path, files = _source(scenario)
+    own = scenario._set if isinstance(scenario, Scenario) else {}
+    common = _sets({**own, **(set or {})})
+    if map is None:
+        words = ["compare", path, *common, *_vary(vary), *_options({"jobs": jobs, **options}), "--format", "csv"]
+        return _figures(Answer(words, files, progress).out)
+    asked = [(path, files, [*common, *_vary(dict(zip(vary, ([value] for value in values))))])
+             for values in _itertools.product(*vary.values())]
+    tables = [_figures(text) for text in map(_variant, asked)]
+    names = [name for name in tables[0].columns if name not in ("relative", "relative_cost", "best", "pareto")]
+    return Table({name: [table[name][0] for table in tables] for name in names})
+
+
+def sweep(scenarios, store, vary=None, set=None, *, jobs=None, progress=None, **options):
+    """As compare(), for many scenarios, kept in a SQLite file: what is there already is not computed again."""
+    files = [scenarios] if isinstance(scenarios, (str, _os.PathLike)) else scenarios
+    words = ["sweep", *map(_os.fspath, files), *_sets(set), *_vary(vary or {}), "--store", _os.fspath(store)]
+    return _figures(Answer([*words, *_options({"jobs": jobs, **options}), "--format", "csv", "--quiet"], None, progress).out)
+
+
+class Scenario:
+    """A file or a dict, with settings that all questions about it share."""
+
+    def __init__(self, scenario, set=None):
+        self._path, self._files = _source(scenario)
+        self._set = {**(scenario._set if isinstance(scenario, Scenario) else {}), **(set or {})}
+
+    def run(self, set=None):
+        return run(self, set)
+
+    def measure(self, backend="loopback", set=None, **options):
+        return measure(self, backend, set, **options)
+
+    def validate(self, backend="loopback", set=None, **options):
+        return validate(self, backend, set, **options)
+
+    def plan(self, set=None, **options):
+        return plan(self, set, **options)
+
+    def explain(self, set=None, **options):
+        return explain(self, set, **options)
+
+    def compare(self, vary, set=None, **options):
+        return compare(self, vary, set, **options)
+
+    def groups(self, set=None, **options):
+        return groups(self, set, **options)
+
+    def check(self, set=None):
+        return check(self, {**self._set, **(set or {})})
+
+    def __repr__(self):
+        settings = ", ".join(f"{key}={_text(value)}" for key, value in self._set.items())
+        return f"<scenario {self._path}{': ' + settings if settings else ''}>"

@@ -1,0 +1,165 @@
+"""librehearsal.so.0 by ctypes: one function that takes the words of a command line (include/rehearsal.h)."""
+
+import concurrent.futures
+import ctypes
+import json
+import os
+import pathlib
+import threading
+
+ABI = 0
+_NAME = f"librehearsal.so.{ABI}"
+
+
+class Error(ValueError):
+    """Wrong input. The text is the program's own: where it is wrong and how to mend it."""
+
+    answer = None  # with what was said besides
+
+
+class MachineError(RuntimeError):
+    """This machine lacks something: memory, a device, a package."""
+
+
+class InternalError(RuntimeError):
+    """A bug of Rehearsal; please report it with the input."""
+
+
+def _found():
+    """The library: $REHEARSAL_LIBRARY, in this package (a wheel), the system's, or what a source tree has built."""
+    given = os.environ.get("REHEARSAL_LIBRARY")
+    if given:
+        return given
+    package = pathlib.Path(__file__).resolve().parent
+    inside = package / "program" / "lib" / _NAME
+    if inside.exists():
+        return str(inside)
+    tree = package.parent.parent
+    if (tree / "CMakePresets.json").exists():
+        built = [p for p in tree.glob(f"build/*/{_NAME}") if p.parent.name in ("release", "dev", "portable")]
+        if built:
+            return str(max(built, key=lambda p: p.stat().st_mtime))
+    return _NAME
+
+
+def _load():
+    path = _found()
+    try:
+        lib = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"rehearsal: cannot load {path}: {error}. Install the package 'rehearsal', build the target "
+                          "'rehearsal' of a source tree, or set REHEARSAL_LIBRARY to the file.") from None
+    text, size = ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
+    for name, result, arguments in [
+            ("new", ctypes.c_void_p, [text, text]),
+            ("progress", None, [ctypes.c_void_p, _SAY, ctypes.c_void_p]),
+            ("perform", ctypes.c_int, [ctypes.c_void_p]),
+            ("cancel", None, [ctypes.c_void_p]),
+            ("status", ctypes.c_int, [ctypes.c_void_p]),
+            ("out", ctypes.c_void_p, [ctypes.c_void_p, size]),
+            ("err", ctypes.c_void_p, [ctypes.c_void_p, size]),
+            ("file", ctypes.c_void_p, [ctypes.c_void_p, text, size]),
+            ("tables", text, [ctypes.c_void_p]),
+            ("column", ctypes.c_void_p, [ctypes.c_void_p, text, text, size, text]),
+            ("words", ctypes.POINTER(text), [ctypes.c_void_p, text, text, size]),
+            ("free", None, [ctypes.c_void_p]),
+            ("version", text, [])]:
+        function = getattr(lib, f"rehearsal_{name}")
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+_SAY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+_lib = _load()
+_TYPES = {"d": ctypes.c_double, "q": ctypes.c_int64, "i": ctypes.c_int32, "B": ctypes.c_uint8}
+
+# Python delivers Ctrl-C to its main thread, and only between its own instructions: what the main thread asks is
+# performed by another one, while it waits. A child process starts without that thread.
+_performer = None
+
+
+def _forget_performer():
+    global _performer
+    _performer = None
+
+
+os.register_at_fork(after_in_child=_forget_performer)
+
+
+def _perform(handle):
+    global _performer
+    if threading.current_thread() is not threading.main_thread():
+        return _lib.rehearsal_perform(handle)
+    if _performer is None:
+        _performer = concurrent.futures.ThreadPoolExecutor(1, "rehearsal")
+    running = _performer.submit(_lib.rehearsal_perform, handle)
+    try:
+        return running.result()
+    except KeyboardInterrupt:
+        _lib.rehearsal_cancel(handle)
+        running.result()
+        raise
+
+
+class Answer:
+    """What the program says to the words of a command line. `status`: 0 done, 1 a checked condition does not hold."""
+
+    def __init__(self, words, files=None, progress=None):
+        lines = json.dumps([str(word) for word in words]).encode()
+        texts = json.dumps(files, indent=1).encode() if files else None
+        self._handle = _lib.rehearsal_new(lines, texts)
+        if progress:
+            say = _SAY(lambda _, line: progress(line.decode(errors="replace")))
+            _lib.rehearsal_progress(self._handle, say, None)
+        self.status = _perform(self._handle)
+        if self.status == 2:
+            error = Error(self.err.strip())
+            error.answer = self
+            raise error
+        if self.status == 3:
+            raise MachineError(self.err.strip() or "this machine has too little memory")
+        if self.status == 130:
+            raise KeyboardInterrupt
+        if self.status not in (0, 1):
+            raise InternalError(self.err.strip() or f"status {self.status}")
+
+    def __del__(self):
+        if getattr(self, "_handle", None) and _lib:
+            _lib.rehearsal_free(self._handle)
+
+    def _text(self, function, *which):
+        bytes_ = ctypes.c_size_t()
+        at = function(self._handle, *which, ctypes.byref(bytes_))
+        return None if at is None else ctypes.string_at(at, bytes_.value).decode(errors="replace")
+
+    @property
+    def out(self):
+        return self._text(_lib.rehearsal_out)
+
+    @property
+    def err(self):
+        return self._text(_lib.rehearsal_err)
+
+    def file(self, name):
+        """What the command wrote as memory:NAME."""
+        return self._text(_lib.rehearsal_file, name.encode())
+
+    def tables(self):
+        """Names of tables, with name, type, unit and help of their columns."""
+        return json.loads(_lib.rehearsal_tables(self._handle))
+
+    def column(self, table, name):
+        """The values, without a copy, and the words that they are places in (or None)."""
+        count, kind = ctypes.c_size_t(), ctypes.create_string_buffer(1)
+        at = _lib.rehearsal_column(self._handle, table.encode(), name.encode(), ctypes.byref(count), kind)
+        if at is None:
+            raise KeyError(name)
+        kind = _TYPES[kind.raw.decode()]
+        values = (kind * count.value).from_address(at) if count.value else (kind * 0)()
+        values.answer = self  # lives as long as its values
+        words = _lib.rehearsal_words(self._handle, table.encode(), name.encode(), ctypes.byref(count))
+        return values, [words[i].decode() for i in range(count.value)] if words else None
+
+
+def version():
+    return _lib.rehearsal_version().decode()
