@@ -189,7 +189,12 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   const auto& scenario = lowered.scenario;
   s.name = scenario.name, s.file = scenario.file, s.digest = scenario.digest;
   s.abstract = scenario.abstract.has_value();
-  if (scenario.concrete) s.framework = scenario.concrete->framework.name, s.framework_named = scenario.framework_named;
+  if (scenario.concrete) {
+    s.framework = scenario.concrete->framework.name, s.framework_named = scenario.framework_named;
+    const auto& model = scenario.concrete->model;
+    s.model = {model.name,   models::parameters(model), models::active_parameters(model), model.layers,
+               model.hidden, scenario.batch.sequence};
+  }
   s.backend = timeline.backend, s.engine = timeline.engine, s.fidelity = timeline.fidelity;
   // Iterations are timed from their own start; the spans are those of the last one, or of the median if several were
   // performed.

@@ -52,6 +52,12 @@ struct Summary {
   // What was predicted or measured, and by what.
   std::string name, file, digest;  // of the scenario
   bool abstract = false;           // times were given; memory is in the unit of the scenario
+  struct Model {
+    std::string name;
+    double parameters = 0, active = 0;  // all; those that a token meets
+    std::int64_t layers = 0, hidden = 0, sequence = 0;
+  };
+  std::optional<Model> model;      // nothing: abstract
   scenario::ErrorBand error_band;  // of predictions like this one
   std::string framework;           // name of the framework's profile; empty for an abstract scenario
   bool framework_named = false;    // whether the scenario names it

@@ -45,8 +45,7 @@ int run_balance(Session& session, const Arguments& arguments) {
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set, session.files());
   const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
   write_pages(common, pages, [&] {
-    return report::balance_page(question, answer, as_asked(session, "balance", arguments, line->operands.front()),
-                                std::string(version()));
+    return report::balance_page(question, answer, as_asked(session, "balance", arguments, line->operands.front()));
   });
   emit_report(common, {.text = [&] { return report::to_text(question, answer, text_style(common)); },
                        .json = [&] { return report::to_json(question, answer).dump(2) + "\n"; },

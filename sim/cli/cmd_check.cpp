@@ -8,6 +8,7 @@
 #include "base/json.hpp"
 #include "cli/output.hpp"
 #include "page/layout.hpp"
+#include "report/answers.hpp"
 #include "scenario/check.hpp"
 #include "scenario/schema.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 const CommandText kCheckText{
     .name = "check",
-    .operands = "FILE... | --schema [OPTIONS]",
+    .operands = "FILE... | --schema [answers]",
     .summary =
         "Validates scenario files without running them: every error that 'run' would name, with its line and column; "
         "or\n"
@@ -26,7 +27,7 @@ const CommandText kCheckText{
         "resharding are known by their keys.\n"
         "Exit status 2 when any file is wrong; all files are read.\n"
         "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"
-        "lists all keys with their values and defaults.",
+        "lists all keys with their values and defaults. --schema answers: of the JSON that commands print.",
     .example =
         "  rehearse check scenarios/*.yaml\n"
         "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n"
@@ -60,6 +61,11 @@ scenario::Checked check(const std::string& path, const CommonOptions& common) {
 }
 
 int print_schema(const CommonOptions& common, const CommandLine& line) {
+  if (line.operands == std::vector<std::string>{"answers"} && common.set.empty()) {
+    if (common.format == Format::csv) throw UserError("check: the schema of answers is JSON; leave --format csv out");
+    emit_report(common, report::answers_schema());
+    return 0;
+  }
   if (!line.operands.empty() || !common.set.empty())
     throw UserError("check: --schema describes all scenarios and takes neither FILE nor --set");
   if (common.format != Format::csv) {

@@ -144,9 +144,8 @@ int run_collective(Session& session, const Arguments& arguments) {
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);
-  write_pages(common, pages, [&] {
-    return report::collective_page(model, one, as_asked(session, "collective", arguments, ""), std::string(version()));
-  });
+  write_pages(common, pages,
+              [&] { return report::collective_page(model, one, as_asked(session, "collective", arguments, "")); });
   emit_report(common, {.text = [&] { return report::to_text(model, one, text_style(common)); },
                        .json = [&] { return report::to_json(model, one).dump(2) + "\n"; },
                        .csv = [&] { return report::to_csv(one); }});

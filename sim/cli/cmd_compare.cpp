@@ -72,7 +72,7 @@ int run_compare(Session& session, const Arguments& arguments) {
       [&](std::size_t i, answer::Result prediction) {
         session.go_on();
         rows[i] = row_of(variants[i], prediction);
-        if (common.format == Format::json) results[i] = report::to_json(prediction, std::string(version())).dump();
+        if (common.format == Format::json) results[i] = report::to_json(prediction).dump();
       },
       session.files());
   for (std::size_t i = 0; i < rows.size(); i++)

@@ -103,13 +103,12 @@ int run_explain(Session& session, const Arguments& arguments) {
   if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted:"));
 
   options.top = top, options.style = text_style(common);
-  write_pages(common, pages, [&] {
-    return report::explain_page(explanation, options, as_asked(session, "explain", arguments, path),
-                                std::string(version()));
-  });
+  if (explanation.advised) explanation.chosen = report::advised(explanation, options);
+  write_pages(common, pages,
+              [&] { return report::explain_page(explanation, as_asked(session, "explain", arguments, path)); });
   emit_report(common, {.text = [&] { return report::explain_text(explanation, options); },
-                       .json = [&] { return report::explain_json(explanation, options, std::string(version())); },
-                       .csv = [&] { return report::explain_csv(explanation, options); }});
+                       .json = [&] { return report::explain_json(explanation); },
+                       .csv = [&] { return report::explain_csv(explanation); }});
   return 0;
 }
 

@@ -65,9 +65,7 @@ int run_groups(Session& session, const Arguments& arguments) {
   parallelism.expert_tensor = share.value_or(parallelism.expert_tensor);
   const report::GroupMap map{scenario.name, plan::mesh_of(parallelism, scenario.placement),
                              static_cast<std::uint32_t>(scenario.concrete->cluster.gpus_per_node)};
-  write_pages(common, pages, [&] {
-    return report::groups_page(map, as_asked(session, "groups", arguments, path), std::string(version()));
-  });
+  write_pages(common, pages, [&] { return report::groups_page(map, as_asked(session, "groups", arguments, path)); });
   emit_report(common, {.text = [&] { return report::to_text(map, text_style(common)); },
                        .json = [&] { return report::to_json(map); },
                        .csv = [&] { return report::to_csv(map); }});

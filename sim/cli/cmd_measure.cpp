@@ -132,12 +132,11 @@ int run_measure(Session& session, const Arguments& arguments) {
     write_streamed(common, options.performing.trace, [&](const auto& sink) { report::write_trace(answer, sink); });
   if (!options.performing.timeline.empty())
     write_streamed(common, options.performing.timeline,
-                   [&](const auto& sink) { report::write_timeline(answer, std::string(version()), sink); });
-  write_pages(common, options.pages, [&] {
-    return report::run_page(answer, as_asked(session, "measure", arguments, path), std::string(version()));
-  });
+                   [&](const auto& sink) { report::write_timeline(answer, sink); });
+  write_pages(common, options.pages,
+              [&] { return report::run_page(answer, as_asked(session, "measure", arguments, path)); });
   emit_report(common, {.text = [&] { return report::run_text(answer, text_style(common), true); },
-                       .json = [&] { return report::run_json(std::span(&answer, 1), std::string(version())); },
+                       .json = [&] { return report::run_json(std::span(&answer, 1)); },
                        .csv = [&] { return report::run_csv(std::span(&answer, 1)); }});
   const auto& verification = answer.measured->verification;
   return (verification && !verification->ok) || (options.require_fit && answer.summary.fits == false) ? 1 : 0;

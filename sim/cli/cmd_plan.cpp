@@ -96,11 +96,10 @@ int run_plan(Session& session, const Arguments& arguments) {
     };
     outcome = search::search(space, options);
   }
-  write_pages(common, pages, [&] {
-    return report::plan_page(space, outcome, as_asked(session, "plan", arguments, path), std::string(version()));
-  });
+  write_pages(common, pages,
+              [&] { return report::plan_page(space, outcome, as_asked(session, "plan", arguments, path)); });
   if (common.format == Format::json)
-    emit_report(common, report::plan_json(space, outcome, std::string(version())));
+    emit_report(common, report::plan_json(space, outcome));
   else if (common.format == Format::csv)
     emit_report(common, report::plan_csv(space, outcome));
   else

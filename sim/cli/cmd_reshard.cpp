@@ -81,8 +81,7 @@ int run_reshard(Session& session, const Arguments& arguments) {
   const auto question = load(one_operand(text, *line, "a file"), common);
   const auto result = reshard::answer(question);
   write_pages(common, pages, [&] {
-    return report::reshard_page(question, result, as_asked(session, "reshard", arguments, line->operands.front()),
-                                std::string(version()));
+    return report::reshard_page(question, result, as_asked(session, "reshard", arguments, line->operands.front()));
   });
   emit_report(common, {.text = [&] { return report::to_text(question, result, text_style(common)); },
                        .json = [&] { return dump(report::to_json(question, result)); },

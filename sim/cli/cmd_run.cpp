@@ -47,8 +47,8 @@ int run_jobs(const scenario::Jobs& file, const RunOptions& options, const Common
   if (common.format == Format::csv)
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
   const auto jobs = answer::predict(file);
-  emit_report(common, common.format == Format::json ? report::jobs_json(jobs, std::string(version()))
-                                                    : report::jobs_text(jobs, text_style(common)));
+  emit_report(common,
+              common.format == Format::json ? report::jobs_json(jobs) : report::jobs_text(jobs, text_style(common)));
   const auto unfit = [](const answer::SharedJob& job) { return job.alone.summary.fits == false; };
   return options.require_fit && std::any_of(jobs.jobs.begin(), jobs.jobs.end(), unfit) ? 1 : 0;
 }
@@ -113,18 +113,16 @@ int run_run(Session& session, const Arguments& arguments) {
     write_streamed(common, options.trace,
                    [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
   if (!options.timeline.empty())
-    write_streamed(common, options.timeline, [&](const report::Sink& sink) {
-      report::write_timeline(predictions.front(), std::string(version()), sink);
-    });
+    write_streamed(common, options.timeline,
+                   [&](const report::Sink& sink) { report::write_timeline(predictions.front(), sink); });
 
   write_pages(common, options.pages, [&] {
-    return report::run_page(predictions.front(), as_asked(session, "run", arguments, line->operands.front()),
-                            std::string(version()));
+    return report::run_page(predictions.front(), as_asked(session, "run", arguments, line->operands.front()));
   });
 
   switch (common.format) {
     case Format::json:
-      emit_report(common, report::run_json(predictions, std::string(version())));
+      emit_report(common, report::run_json(predictions));
       break;
     case Format::csv:
       emit_report(common, report::run_csv(predictions));

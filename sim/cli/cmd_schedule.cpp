@@ -225,9 +225,8 @@ int run_schedule(Session& session, const Arguments& arguments) {
   for (const auto& resolved : all)
     results.push_back(
         schedule::evaluate(resolved.schedule, resolved.problem, {order ? WantOrder::always : short_of_asked, drawn}));
-  write_pages(common, pages, [&] {
-    return report::schedule_page(results, as_asked(session, "schedule", arguments, ""), std::string(version()));
-  });
+  write_pages(common, pages,
+              [&] { return report::schedule_page(results, as_asked(session, "schedule", arguments, "")); });
   switch (common.format) {
     case Format::csv:
       write_csv(all.front(), common, line->has("comms"));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
 #include "cli/launched.hpp"
@@ -85,8 +86,7 @@ std::optional<store::Row> computed(const explore::Variant& variant, const store:
     digest = scenario.digest;
     if (digest == held) return std::nullopt;
     const auto prediction = answer::predict(scenario);
-    return stored(point, digest, row_of(variant, prediction),
-                  report::to_json(prediction, std::string(version())).dump());
+    return stored(point, digest, row_of(variant, prediction), report::to_json(prediction).dump());
   } catch (const UserError& error) {
     // An invalid scenario has no digest; that of its errors is used.
     const auto row = row_of(variant, error.diagnostics());
@@ -147,7 +147,7 @@ int run_sweep(Session& session, const Arguments& arguments) {
   std::vector<store::Point> points;
   for (const auto& variant : variants) points.push_back(point_of(file, variant, common.set));
 
-  store::Store store(file, std::string(version()), stored_columns(), store::Access::write);
+  store::Store store(file, program_version(), stored_columns(), store::Access::write);
   const auto who = launched();
   const bool first = !who || who->rank == 0;
   explore::SweepState state;

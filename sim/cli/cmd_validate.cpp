@@ -57,7 +57,7 @@ Written write_prediction(const CommonOptions& common, const answer::Result& pred
     source.cluster = c.cluster.name;
     if (c.profile) source.profile = c.profile->name, source.profile_sha256 = c.profile->digest;
   }
-  report::write_prediction(prediction, source, std::string(version()), [&](std::string_view piece) { text += piece; });
+  report::write_prediction(prediction, source, [&](std::string_view piece) { text += piece; });
   if (!file.empty()) write_file(common, file, text);
   return {file, sha256(text)};
 }
@@ -119,13 +119,11 @@ int run_validate(Session& session, const Arguments& arguments) {
     write_streamed(common, options.trace,
                    [&](const auto& sink) { report::write_comparison_trace(run, predicted.timeline, sink); });
   if (!options.timeline.empty())
-    write_streamed(common, options.timeline,
-                   [&](const auto& sink) { report::write_timeline(run, std::string(version()), sink); });
-  write_pages(common, pages, [&] {
-    return report::validate_page(validation, as_asked(session, "validate", arguments, path), std::string(version()));
-  });
+    write_streamed(common, options.timeline, [&](const auto& sink) { report::write_timeline(run, sink); });
+  write_pages(common, pages,
+              [&] { return report::validate_page(validation, as_asked(session, "validate", arguments, path)); });
   emit_report(common, {.text = [&] { return report::validate_text(validation, text_style(common)); },
-                       .json = [&] { return report::validate_json(validation, std::string(version())); },
+                       .json = [&] { return report::validate_json(validation); },
                        .csv = [&] { return report::validate_csv(validation); }});
   return validation.within_tolerance() ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 
 #include "backend/interrupted.hpp"
 #include "base/error.hpp"
+#include "base/program.hpp"
 #include "base/spelling.hpp"
 #include "cli/output.hpp"
 #include "page/layout.hpp"
@@ -35,7 +36,7 @@ int dispatch(Session& session, const Arguments& arguments) {
   if (arguments.empty()) throw UserError("no command given; 'rehearse --help' lists the commands");
   const std::string& name = arguments.front();
   if (name == "--help" || name == "-h" || name == "help") return session.write(Stream::out, program_help()), kDone;
-  if (name == "--version") return session.write(Stream::out, fmt::format("rehearse {}\n", version())), kDone;
+  if (name == "--version") return session.write(Stream::out, fmt::format("rehearse {}\n", program_version())), kDone;
   std::vector<std::string> names;
   for (const auto& c : commands()) {
     if (c.name == name) return c.run(session, {arguments.begin() + 1, arguments.end()});
@@ -65,13 +66,11 @@ int report_bug(Session& session, const char* what) {
   complain(session,
            fmt::format("rehearse: internal error: {}\n"
                        "This is a bug of rehearse {}: please report it with the command line and the input files.",
-                       what, version()));
+                       what, program_version()));
   return kBug;
 }
 
 }  // namespace
-
-std::string_view version() { return REHEARSAL_VERSION; }
 
 int run_program(Session& session, const Arguments& arguments) noexcept {
   try {

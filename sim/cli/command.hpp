@@ -37,8 +37,6 @@ int run_schedule(Session& session, const Arguments& arguments);
 int run_sweep(Session& session, const Arguments& arguments);
 int run_validate(Session& session, const Arguments& arguments);
 
-std::string_view version();
-
 // The whole program: finds the command, runs it, turns exceptions into messages and an exit status (contract,
 // section 2): 0 done, 1 a checked condition does not hold, 2 wrong input, 3 the machine lacks something, 70 internal.
 int run_program(Session& session, const Arguments& arguments) noexcept;

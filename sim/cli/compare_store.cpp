@@ -1,4 +1,5 @@
 #include "cli/compare_store.hpp"
+#include "base/program.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@ namespace rehearsal::cli {
 bool is_store(const std::string& path) { return store::is_database(path); }
 
 int show_store(const std::string& path, const TableOptions& options, const CommonOptions& common) {
-  const store::Store store(path, std::string(version()), stored_columns(), store::Access::read);
+  const store::Store store(path, program_version(), stored_columns(), store::Access::read);
   auto points = store.points();
   if (points.empty()) {
     const auto others = store.versions();
@@ -18,7 +19,7 @@ int show_store(const std::string& path, const TableOptions& options, const Commo
                         ? fmt::format("compare: the store '{}' has no rows yet", path)
                         : fmt::format("compare: the store '{}' has rows of version {} only, and this is {}; run the "
                                       "sweep again for rows of this version",
-                                      path, fmt::join(others, ", "), version()));
+                                      path, fmt::join(others, ", "), program_version()));
   }
   std::vector<report::CompareRow> rows;
   for (const auto& point : points) rows.push_back(row_of(*store.row(point, false), settings_of(point)));

@@ -64,8 +64,7 @@ void emit_rows(const CommonOptions& common, const TableOptions& options, const r
                std::span<report::CompareRow> rows, const std::function<std::string(std::size_t)>& result_of) {
   report::rank_rows(rows);
   const auto shown = report::choose(rows, options.choice);
-  write_pages(common, options.pages,
-              [&] { return report::compare_page(rows, shown, options.asked, std::string(version())); });
+  write_pages(common, options.pages, [&] { return report::compare_page(rows, shown, options.asked); });
   switch (common.format) {
     case Format::json:
       return write_streamed(common, common.output,

@@ -81,7 +81,8 @@ published::FrameworkDetail framework_detail(const std::string& name) {
   throw UserError(fmt::format("--software is '{}'{}", name, suggestion(name, {"knobs", "profile", "none"})));
 }
 
-void write_scenarios(const CommonOptions& common, const AgainstOptions& options, const std::vector<Run>& runs, published::FrameworkDetail detail) {
+void write_scenarios(const CommonOptions& common, const AgainstOptions& options, const std::vector<Run>& runs,
+                     published::FrameworkDetail detail) {
   std::error_code failed;
   fs::create_directories(options.scenarios, failed);
   if (failed) throw UserError(fmt::format("--scenarios {}: {}", options.scenarios, failed.message()));
@@ -104,7 +105,7 @@ int report_budget(const CommonOptions& common, const std::vector<Run>& runs, pub
     against.without = &effect;
     removals.push_back({&effect, published::score(published::predict(runs, against))});
   }
-  emit_report(common, common.format == Format::json  ? published::budget_json(whole, removals, std::string(version()))
+  emit_report(common, common.format == Format::json  ? published::budget_json(whole, removals)
                       : common.format == Format::csv ? published::budget_csv(whole, removals)
                                                      : published::budget_text(whole, removals));
   return 0;
@@ -144,11 +145,11 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
 
   const auto predictions = published::predict(runs, against);
   if (!options.forecast.empty()) write_file(common, options.forecast, published::forecast_csv(predictions));
-  write_pages(common, pages, [&] { return published::against_page(predictions, std::string(version())); });
+  write_pages(common, pages, [&] { return published::against_page(predictions); });
   if (options.bands)
     emit_report(common, published::bands_yaml(predictions));
   else if (common.format == Format::json)
-    emit_report(common, published::against_json(predictions, std::string(version())));
+    emit_report(common, published::against_json(predictions));
   else if (common.format == Format::csv)
     emit_report(common, published::against_csv(predictions));
   else

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "cli/command.hpp"
 #include "cli/process.hpp"
 #include "library/memory_session.hpp"
@@ -237,7 +238,8 @@ int rehearsal_main(int words, const char* const* line) {
 void rehearsal_free(rehearsal_answer* answer) { delete answer; }
 
 const char* rehearsal_version(void) {
-  return rehearsal::cli::version().data();  // a literal
+  static const std::string kVersion = rehearsal::program_version();
+  return kVersion.c_str();
 }
 
 }  // extern "C"

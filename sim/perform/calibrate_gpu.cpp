@@ -29,7 +29,6 @@ namespace {
 using cli::CommonOptions;
 using cli::Format;
 using cli::Progress;
-using cli::version;
 using cli::write_file;
 using cli::write_stdout;
 
@@ -206,7 +205,7 @@ Json report_json(const cost::Profile& p, const gpu::Probe& probe, const std::vec
   gpu["libraries"] = Json::object();
   for (const auto& [library, version] : probe.device.libraries) gpu["libraries"][library] = version;
   gpu["type"] = p.gpu ? Json(scenario::gpu_file_of(p.gpu->gpu).name) : Json(nullptr);
-  Json json{{"rehearsal", {{"version", std::string(version())}, {"backend", p.backend}}},
+  Json json{{"rehearsal", {{"version"}, {"backend", p.backend}}},
             {"file", file},
             {"digest", p.digest},
             {"date", p.date},

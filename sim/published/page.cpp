@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/program.hpp"
 #include "published/report.hpp"
 
 namespace rehearsal::published {
@@ -133,13 +134,13 @@ Table row_table(const std::vector<Prediction>& predictions) {
 
 }  // namespace
 
-Page against_page(const std::vector<Prediction>& predictions, const std::string& version) {
+Page against_page(const std::vector<Prediction>& predictions) {
   const auto scores = score(predictions);
   const auto o = overall(scores);
   Page page;
   page.title = "Predicted against measured";
   page.subtitle = fmt::format("{} published runs in {} tables of two rows or more", o.rows, o.tables);
-  page.made_by = "rehearse " + version;
+  page.made_by = "rehearse " + program_version();
   page.sections.push_back(
       {"The answer",
        {{"", Facts{{{"mean error", share(o.mean), "mean of the tables' means"},

@@ -1,5 +1,7 @@
 #include "published/report.hpp"
 
+#include "base/program.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -161,8 +163,8 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows, 
   return text;
 }
 
-std::string against_json(const std::vector<Prediction>& predictions, const std::string& version) {
-  Json json{{"rehearsal", {{"version", version}}}};
+std::string against_json(const std::vector<Prediction>& predictions) {
+  Json json{{"rehearsal", {{"version", program_version()}}}};
   const auto scores = score(predictions);
   json["overall"] = overall_json(overall(scores));
   json["forecasts"] = forecasts_json(predictions);
@@ -261,9 +263,8 @@ std::string budget_text(const std::vector<Score>& whole, const std::vector<Remov
   return text;
 }
 
-std::string budget_json(const std::vector<Score>& whole, const std::vector<Removal>& removals,
-                        const std::string& version) {
-  Json json{{"rehearsal", {{"version", version}}}};
+std::string budget_json(const std::vector<Score>& whole, const std::vector<Removal>& removals) {
+  Json json{{"rehearsal", {{"version", program_version()}}}};
   const auto tables = [](const std::vector<Score>& scores) {
     Json all = Json::object();
     for (const auto& s : scores)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "report/pages.hpp"
 
@@ -141,12 +142,11 @@ class ComparePage {
 
 }  // namespace
 
-Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked,
-                  const std::string& version) {
+Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked) {
   const ComparePage compared(rows, shown);
   Page page;
   page.title = "Variants side by side";
-  page.made_by = "rehearse " + version;
+  page.made_by = "rehearse " + program_version();
   page.subtitle = fmt::format("{} variant{}", shown.size(), shown.size() == 1 ? "" : "s");
   const auto best = std::find_if(shown.begin(), shown.end(), [&](auto i) { return rows[i].figures.yes(Figure::best); });
   if (best != shown.end()) page.subtitle += fmt::format("; the fastest that fits: {}", compared.name(rows[*best]));

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/decimal.hpp"
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 #include "report/json.hpp"
@@ -31,17 +32,6 @@ std::string memory_change(const Explanation& e, double bytes_more) {
   if (e.prediction->summary.abstract) return fmt::format("{:+g}", bytes_more);
   if (bytes_more == 0) return "same";
   return (bytes_more < 0 ? "-" : "+") + show(bytes(std::abs(bytes_more)));
-}
-
-// The changes to recommend: up to the requested number of those that gain or, if nothing fits now, of those that fit.
-std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& options) {
-  std::vector<const Advice*> chosen;
-  const bool fits = e.prediction->summary.fits.value_or(true);
-  for (const auto& advice : e.advised->all) {
-    const bool good = advice.fits && (!fits || change(e, advice.iteration) < -kLeastGain);
-    if (options.all || (good && chosen.size() < options.top)) chosen.push_back(&advice);
-  }
-  return chosen;
 }
 
 std::string marks(const Sensitivity& s) {
@@ -92,7 +82,7 @@ class Text {
                                     signed_percent(change(e_, s.better.iteration))));
     }
     if (!e_.advised) return;
-    const auto chosen = advised(e_, options_);
+    const auto& chosen = e_.chosen;
     const bool fits = e_.prediction->summary.fits.value_or(true);
     const auto best = std::find_if(chosen.begin(), chosen.end(), [&](const Advice* a) {
       return a->fits && (!fits || a->iteration < e_.prediction->summary.iteration);
@@ -154,7 +144,7 @@ class Text {
   void advice() {
     const auto& found = *e_.advised;
     heading("What to change: one choice at a time, each predicted in full");
-    const auto chosen = advised(e_, options_);
+    const auto& chosen = e_.chosen;
     const bool fits = e_.prediction->summary.fits.value_or(true);
     if (!fits) says("As it is the scenario does not fit; what is shown first does.");
     if (chosen.empty()) {
@@ -181,98 +171,23 @@ class Text {
   std::string text_;
 };
 
-Json to_json(const Explanation& e, const explore::Turn& turn) {
-  return {{"set", turn.set},
-          {"change", turn.change},
-          {"iteration_s", to_seconds(turn.iteration)},
-          {"iteration_change", change(e, turn.iteration)}};
-}
-
-Json to_json(const Explanation& e, const Sensitivity& s) {
-  Json row{{"key", s.key}, {"kind", explore::name(s.kind)}, {"value", s.value}};
-  row.update(to_json(e, s.better));
-  row["worse"] = to_json(e, s.worse);
-  row["elasticity"] = s.elasticity;
-  row["share"] = s.counted() ? Json(s.share()) : Json();
-  row["follows"] = s.follows.empty() ? Json() : Json(s.follows);
-  row["assumed"] = s.assumed;
-  row["fitted_width"] = s.width > 0 ? Json(s.width) : Json();
-  return row;
-}
-
-Json key_and_value(const explore::Change& change) {
-  Json set = Json::object();
-  for (const auto& pair : change) {
-    const auto equals = pair.find('=');
-    set[pair.substr(0, equals)] = pair.substr(equals + 1);
-  }
-  return set;
-}
-
 }  // namespace
+
+std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& options) {
+  std::vector<const Advice*> chosen;
+  const bool fits = e.prediction->summary.fits.value_or(true);
+  for (const auto& advice : e.advised->all) {
+    const bool good = advice.fits && (!fits || change(e, advice.iteration) < -kLeastGain);
+    if (options.all || (good && chosen.size() < options.top)) chosen.push_back(&advice);
+  }
+  return chosen;
+}
 
 std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
   return fit(Text(explanation, options).run(), options.style.width);
 }
 
-std::string explain_json(const Explanation& e, const ExplainOptions& options, const std::string& version) {
-  const auto& s = e.prediction->summary;
-  Json json{
-      {"rehearsal",
-       {{"version", version}, {"backend", s.backend}, {"fidelity", timeline::name(s.fidelity)}, {"engine", s.engine}}},
-      {"scenario", {{"name", s.name}, {"file", s.file}, {"digest", s.digest}}},
-      {"iteration_s", to_seconds(s.iteration)},
-      {"fits", s.fits}};
-  if (e.path) {
-    auto& list = json["critical_path"] = Json::array();
-    for (const auto& piece : *e.path)
-      list.push_back({{"category", graph::name(piece.category)},
-                      {"share", piece.share},
-                      {"time_s", to_seconds(piece.time)},
-                      {"text", piece.text}});
-  }
-  if (e.sensitivities) {
-    const auto& found = *e.sensitivities;
-    auto& list = json["sensitivity"] = Json::array();
-    for (const auto& row : found.all) list.push_back(to_json(e, row));
-    json["sensitivity_sum"] = {
-        {"shares", found.sum}, {"all_at_once", found.together}, {"missing", found.missing}, {"idle", found.idle}};
-  }
-  if (e.advised) {
-    auto& list = json["advice"] = Json::array();
-    for (const auto* advice : advised(e, options))
-      list.push_back({{"set", key_and_value(advice->set)},
-                      {"iteration_s", to_seconds(advice->iteration)},
-                      {"iteration_change", change(e, advice->iteration)},
-                      {"memory_bytes", number(advice->memory)},
-                      {"memory_change_bytes", number(advice->memory_change)},
-                      {"fits", advice->fits}});
-    const auto& all = e.advised->all;
-    Json failed = Json::array();
-    for (const auto& change : e.advised->failed) failed.push_back(key_and_value(change));
-    json["advice_tried"] = {{"legal", all.size() + e.advised->same},
-                            {"unfit", std::count_if(all.begin(), all.end(), [](const auto& a) { return !a.fits; })},
-                            {"same", e.advised->same},
-                            {"illegal", e.advised->illegal},
-                            {"failed", failed}};
-  }
-  if (e.limits) {
-    auto& limits = json["limits"] = Json::object();
-    limits["nearest"] = e.limits->empty() ? Json() : Json(e.limits->front().name);
-    auto& list = limits["parts"] = Json::array();
-    for (const auto& limit : *e.limits)
-      list.push_back({{"name", limit.name},
-                      {"amount", number(limit.amount)},
-                      {"unit", limit.unit},
-                      {"rate_per_s", limit.rate},
-                      {"time_s", limit.seconds},
-                      {"share", limit.share},
-                      {"most_on", limit.whose}});
-  }
-  return json.dump(2) + "\n";
-}
-
-std::string explain_csv(const Explanation& e, const ExplainOptions& options) {
+std::string explain_csv(const Explanation& e) {
   std::string csv = csv_line({"part", "name", "change", "iteration_s", "iteration_change", "share", "elasticity",
                               "memory_change_bytes", "fits", "assumed", "text"});
   const auto real = [](double x) { return fmt::format("{}", x); };
@@ -292,7 +207,7 @@ std::string explain_csv(const Explanation& e, const ExplainOptions& options) {
                          real(change(e, turn->iteration)), s.counted() ? real(s.share()) : "", real(s.elasticity), "",
                          "", yes(s.assumed), marks(s)});
   if (e.advised)
-    for (const auto* a : advised(e, options))
+    for (const auto* a : e.chosen)
       csv += csv_line({"advice", "", fmt::format("{}", fmt::join(a->set, " ")), real(to_seconds(a->iteration)),
                        real(change(e, a->iteration)), "", "", real(a->memory_change), yes(a->fits), "", ""});
   return csv;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 #include "report/run_report.hpp"
@@ -31,7 +32,7 @@ std::string jobs_text(const answer::SharedJobs& jobs, const page::TextStyle& sty
   return fit(text + notes("Warnings", jobs.warnings, style.width, paint), style.width);
 }
 
-std::string jobs_json(const answer::SharedJobs& jobs, const std::string& version) {
+std::string jobs_json(const answer::SharedJobs& jobs) {
   Json list = Json::array();
   for (const auto& job : jobs.jobs)
     list.push_back({{"nodes", job.nodes},
@@ -39,12 +40,12 @@ std::string jobs_json(const answer::SharedJobs& jobs, const std::string& version
                     {"alone_s", to_seconds(job.alone.summary.iteration)},
                     {"slowdown", job.together / job.alone.summary.iteration},
                     {"iterations", job.iterations},
-                    {"alone", to_json(job.alone, version)}});
+                    {"alone", to_json(job.alone)}});
   Json contended = Json::array();
   for (const auto& r : jobs.contended)
     contended.push_back(
         {{"resource", r.name}, {"count", r.count}, {"slowed_s", to_seconds(r.slowed)}, {"busy_share", r.busy}});
-  const Json json = {{"rehearsal", {{"version", version}, {"backend", "sim"}, {"engine", jobs.engine}}},
+  const Json json = {{"rehearsal", {{"version", program_version()}, {"backend", "sim"}, {"engine", jobs.engine}}},
                      {"scenario", {{"name", jobs.name}, {"file", jobs.file}}},
                      {"jobs", list},
                      {"contention", contended},

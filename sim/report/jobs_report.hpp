@@ -10,6 +10,6 @@ namespace rehearsal::report {
 std::string jobs_text(const answer::SharedJobs& jobs, const page::TextStyle& style);
 // {"rehearsal", "scenario", "jobs": [{"nodes", "iteration_s", "alone_s", "slowdown", "iterations", "alone": {...}}],
 // "contention": [...]}
-std::string jobs_json(const answer::SharedJobs& jobs, const std::string& version);
+std::string jobs_json(const answer::SharedJobs& jobs);
 
 }  // namespace rehearsal::report

@@ -20,21 +20,15 @@
 namespace rehearsal::report {
 
 // `shown`: from choose().
-page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked,
-                        const std::string& version);
-page::Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked,
-                     const std::string& version);
-page::Page explain_page(const Explanation& explanation, const ExplainOptions& options, const Asked& asked,
-                        const std::string& version);
-page::Page validate_page(const Validation& validation, const Asked& asked, const std::string& version);
-page::Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked,
-                        const std::string& version);
-page::Page balance_page(const balance::Question& question, const balance::Answer& answer, const Asked& asked,
-                        const std::string& version);
-page::Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked,
-                           const std::string& version);
-page::Page groups_page(const GroupMap& map, const Asked& asked, const std::string& version);
+page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked);
+page::Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked);
+page::Page explain_page(const Explanation& explanation, const Asked& asked);
+page::Page validate_page(const Validation& validation, const Asked& asked);
+page::Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked);
+page::Page balance_page(const balance::Question& question, const balance::Answer& answer, const Asked& asked);
+page::Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked);
+page::Page groups_page(const GroupMap& map, const Asked& asked);
 // One schedule, or several on a common time scale. Throws UserError as to_svg does.
-page::Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked, const std::string& version);
+page::Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked);
 
 }  // namespace rehearsal::report

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 #include "report/pages.hpp"
@@ -23,11 +24,10 @@ std::string words(const search::Space& space, const search::Layout& layout) {
 
 }  // namespace
 
-Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked,
-               const std::string& version) {
+Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked) {
   Page page;
   page.title = "The best layouts of " + space.file().bases.front().scenario.name;
-  page.made_by = "rehearse " + version;
+  page.made_by = "rehearse " + program_version();
   const auto& c = outcome.counts;
   page.subtitle = fmt::format("{} layouts. {}", grouped(c.layouts), proof_text(space, outcome));
   Facts facts;

@@ -327,7 +327,7 @@ std::string plan_text(const Space& space, const Outcome& outcome, const page::Te
   return text;
 }
 
-std::string plan_json(const Space& space, const Outcome& outcome, const std::string& version) {
+std::string plan_json(const Space& space, const Outcome& outcome) {
   const auto& c = outcome.counts;
   Json json{{"layouts", c.layouts},
             {"priced", c.priced},
@@ -354,7 +354,7 @@ std::string plan_json(const Space& space, const Outcome& outcome, const std::str
   const auto entry = [&](const Found& found) {
     Json one{{"set", json_of(space.sets(found.layout))}};
     one["alone_s"] = to_seconds(found.alone);
-    one.update(to_json(found.full, version));
+    one.update(to_json(found.full));
     return one;
   };
   auto top = Json::array(), pareto = Json::array();

@@ -12,7 +12,7 @@ std::string proof_text(const search::Space& space, const search::Outcome& outcom
 // The best layouts, one row each.
 page::Table plan_table(const search::Space& space, const search::Outcome& outcome);
 std::string plan_text(const search::Space& space, const search::Outcome& outcome, const page::TextStyle& style);
-std::string plan_json(const search::Space& space, const search::Outcome& outcome, const std::string& version);
+std::string plan_json(const search::Space& space, const search::Outcome& outcome);
 // One line for each of the best layouts.
 std::string plan_csv(const search::Space& space, const search::Outcome& outcome);
 

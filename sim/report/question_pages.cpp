@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "cluster/device_kind.hpp"
 #include "page/layout.hpp"
@@ -15,9 +16,9 @@ namespace {
 
 constexpr std::uint32_t kMostGpusDrawn = 1024;
 
-Page begin(std::string title, std::string subtitle, const std::string& version) {
+Page begin(std::string title, std::string subtitle) {
   Page page;
-  page.title = std::move(title), page.subtitle = std::move(subtitle), page.made_by = "rehearse " + version;
+  page.title = std::move(title), page.subtitle = std::move(subtitle), page.made_by = "rehearse " + program_version();
   return page;
 }
 
@@ -34,12 +35,10 @@ Block picture(const std::string& name, const std::function<std::string()>& draw)
 
 }  // namespace
 
-Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked,
-                  const std::string& version) {
+Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked) {
   const auto& plan = answer.plan;
-  auto page =
-      begin(question.name.empty() ? "A resharding" : question.name,
-            fmt::format("planner {}; {} transfers", question.planner, grouped(answer.transfers.size())), version);
+  auto page = begin(question.name.empty() ? "A resharding" : question.name,
+                    fmt::format("planner {}; {} transfers", question.planner, grouped(answer.transfers.size())));
   Facts facts;
   facts.facts.push_back({"makespan", count(double(plan.makespan), "/makespan"), "elements over one NIC"});
   facts.facts.push_back({"lower bound", count(double(plan.lower_bound), "/lower_bound"),
@@ -61,12 +60,10 @@ Page reshard_page(const reshard::Question& question, const reshard::Answer& answ
   return page;
 }
 
-Page balance_page(const balance::Question& question, const balance::Answer& answer, const Asked& asked,
-                  const std::string& version) {
-  auto page = begin(
-      question.name.empty() ? "Experts on GPUs" : question.name,
-      fmt::format("method {}; {} layer{}", question.method, answer.layers.size(), answer.layers.size() == 1 ? "" : "s"),
-      version);
+Page balance_page(const balance::Question& question, const balance::Answer& answer, const Asked& asked) {
+  auto page = begin(question.name.empty() ? "Experts on GPUs" : question.name,
+                    fmt::format("method {}; {} layer{}", question.method, answer.layers.size(),
+                                answer.layers.size() == 1 ? "" : "s"));
   Scatter scatter;
   scatter.x = {"layer", Unit::none, false, true};
   scatter.y = {"heaviest GPU over the mean", Unit::none, false};
@@ -92,11 +89,10 @@ Page balance_page(const balance::Question& question, const balance::Answer& answ
   return page;
 }
 
-Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked,
-                     const std::string& version) {
+Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked) {
   auto page = begin(fmt::format("{} of {} on {} ranks", one.algorithm ? one.algorithm->name : "a collective",
                                 show(one.question.size), one.question.ranks),
-                    one.why, version);
+                    one.why);
   Facts facts;
   facts.facts.push_back({"time", {show(seconds(one.seconds)), one.seconds, "/time_s"}});
   facts.facts.push_back({"bandwidth on the bus",
@@ -120,9 +116,9 @@ Page collective_page(const cost::CommunicationModel& model, const cost::OneColle
   return page;
 }
 
-Page groups_page(const GroupMap& map, const Asked& asked, const std::string& version) {
+Page groups_page(const GroupMap& map, const Asked& asked) {
   auto page = begin("Groups of " + map.title,
-                    fmt::format("{} GPUs on {} nodes", grouped(map.mesh.ranks()), grouped(map.nodes())), version);
+                    fmt::format("{} GPUs on {} nodes", grouped(map.mesh.ranks()), grouped(map.nodes())));
   Table table;
   table.head = {"axis", "groups"}, table.words = {true, true};
   for (const Axis axis : kShownAxes)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "page/grid.hpp"
 #include "page/layout.hpp"
@@ -20,14 +21,11 @@ namespace {
 
 constexpr std::uint32_t kMostGroupedGpus = 256;  // larger jobs show their groups only in `rehearse groups`
 
-Value number(std::string text, double value, std::string json) { return {std::move(text), value, std::move(json)}; }
-
 class RunPage {
  public:
-  RunPage(const Result& answer, const Asked& asked, const std::string& version)
-      : run_(answer), s_(answer.summary), asked_(asked) {
+  RunPage(const Result& answer, const Asked& asked) : run_(answer), s_(answer.summary), asked_(asked) {
     page_.title = s_.name;
-    page_.made_by = fmt::format("rehearse {}, {}, {}", version, s_.backend, timeline::name(s_.fidelity));
+    page_.made_by = fmt::format("rehearse {}, {}, {}", program_version(), s_.backend, timeline::name(s_.fidelity));
     page_.subtitle = fmt::format("{} GPU{}, {} micro-batch{} a pipeline; {}", grouped(std::uint64_t(s_.gpus)),
                                  s_.gpus == 1 ? "" : "s", s_.microbatches, s_.microbatches == 1 ? "" : "es",
                                  run_.measured ? "measured on this machine" : "predicted");
@@ -60,62 +58,41 @@ class RunPage {
   // If no framework was given: the step with each candidate.
   void framework() {
     if (run_.other_framework.empty()) return;
-    Table table;
-    table.head = {"framework", "iteration", ""};
-    table.rows.push_back({{s_.framework},
-                          number(show(s_.iteration), to_seconds(s_.iteration), "/iteration_s"),
-                          {"assumed: the scenario names none"}});
-    for (std::size_t i = 0; i < run_.other_framework.size(); ++i) {
-      const auto& other = run_.other_framework[i];
-      const double change = other.iteration / s_.iteration - 1;
-      const auto at = fmt::format("/other_framework/{}", i);
-      table.rows.push_back(
-          {{other.framework},
-           number(show(other.iteration), to_seconds(other.iteration), at + "/iteration_s"),
-           number(fmt::format("{:+.1f} %{}", change * 100, other.contention ? "" : ", before contention"), change,
-                  at + "/iteration_change")});
-    }
-    add({"The same step with each framework that may be meant", std::move(table)});
+    auto table = shown_.table("/other_software", {"software", "iteration_s", "iteration_change"});
+    table.rows.insert(table.rows.begin(), {{s_.framework}, shown_.value("/iteration_s"), {"assumed: none is named"}});
+    add({"The same step with each framework that may be meant", std::move(table), "",
+         std::all_of(run_.other_framework.begin(), run_.other_framework.end(), [](auto& o) { return o.contention; })
+             ? ""
+             : "Before contention."});
   }
 
   Block headline() const {
-    Facts facts;
-    const auto add = [&](std::string name, std::string text, std::optional<double> value, std::string json,
-                         std::string more = "") {
-      if (value) facts.facts.push_back({std::move(name), number(std::move(text), *value, std::move(json)), more});
-    };
     std::string band;
     if (s_.error_band.low && !run_.measured)
-      band = fmt::format("{}{} to {} by its band",
-                         s_.error_band.comparable ? "" : "no comparable run; ",
-                         show(seconds(to_seconds(s_.iteration) * *s_.error_band.low)),
-                         show(seconds(to_seconds(s_.iteration) * *s_.error_band.high)));
+      band = fmt::format("{}{} to {} by its band", s_.error_band.comparable ? "" : "no comparable run; ",
+                         shown_.value("/error_band/low_s").text, shown_.value("/error_band/high_s").text);
     if (run_.measured) band = iterations_note(run_.measured->iterations);
-    add("iteration", show(s_.iteration), to_seconds(s_.iteration), "/iteration_s", band);
-    if (run_.measured)
-      facts.facts.push_back({"predicted", number(show(run_.measured->predicted), to_seconds(run_.measured->predicted),
-                                                 "/iterations/predicted_s")});
-    const auto rate = [](double r) { return show_amount(r, Unit::none); };
-    const auto tflops = [](double r) { return r < 1 ? fmt::format("{:.2g}", r) : fmt::format("{:.1f}", r); };
-    if (s_.samples_per_s) add("sequences a second", rate(*s_.samples_per_s), s_.samples_per_s, "/samples_per_s");
-    if (s_.tokens_per_s) add("tokens a second", rate(*s_.tokens_per_s), s_.tokens_per_s, "/tokens_per_s");
-    if (s_.model_tflops_per_gpu)
-      add("TFLOP/s of a GPU", tflops(*s_.model_tflops_per_gpu), s_.model_tflops_per_gpu, "/model_tflops_per_gpu",
-          s_.hardware_tflops_per_gpu ? tflops(*s_.hardware_tflops_per_gpu) + " with recomputation" : "");
-    if (s_.mfu) add("MFU", show_amount(*s_.mfu, Unit::share), s_.mfu, "/mfu");
-    // As in the text: "bubble" is time spent waiting for the pipeline, "idle" all waiting.
-    add(s_.abstract ? "bubble" : "idle", show_amount(s_.bubble_rate, Unit::share), s_.bubble_rate, "/bubble_rate",
-        s_.abstract ? "of the busiest rank" : "of the busiest rank: waits for others or for data");
-    if (s_.peak.allocated > 0) {
-      const auto fits = !s_.fits ? "" : *s_.fits ? "fits" : "does not fit";
-      if (s_.peak.device)
-        add("memory of a GPU", show(bytes(*s_.peak.device)), s_.peak.device, "/peak_memory_bytes/device",
-            s_.capacity ? fmt::format("of {}: {}", show(bytes(*s_.capacity)), fits) : "");
-      else
-        add("memory at the peak", fmt::format("{:g}", s_.peak.allocated), s_.peak.allocated,
-            "/peak_memory_bytes/allocated", fits);
-    }
-    return {"", std::move(facts)};
+    const auto executed = shown_.value("/hardware_tflops_per_gpu").text;
+    const auto fits = !s_.fits ? "" : *s_.fits ? "fits" : "does not fit";
+    std::vector<Fact> facts{
+        shown_.fact("/iteration_s", band), shown_.fact("/iterations/predicted_s"), shown_.fact("/samples_per_s"),
+        shown_.fact("/tokens_per_s"),
+        shown_.fact("/model_tflops_per_gpu", executed.empty() ? "" : executed + " with recomputation"),
+        shown_.fact("/mfu"),
+        // As in the text: "bubble" is time spent waiting for the pipeline, "idle" all waiting.
+        shown_.fact("/bubble_rate",
+                    s_.abstract ? "of the busiest rank" : "of the busiest rank: waits for others or for data")};
+    if (s_.abstract) facts.back().name = "bubble";
+    if (s_.peak.device)
+      facts.push_back(shown_.fact(
+          "/peak_memory_bytes/device",
+          s_.capacity ? fmt::format("of {}: {}", shown_.value("/tiers/device/capacity_bytes").text, fits) : ""));
+    else if (s_.peak.allocated > 0)
+      facts.push_back({"memory at the peak",
+                       {fmt::format("{:g}", s_.peak.allocated), s_.peak.allocated, "/peak_memory_bytes/allocated"},
+                       fits});
+    std::erase_if(facts, [](const Fact& fact) { return fact.value.text.empty(); });
+    return {"", Facts{std::move(facts)}};
   }
 
   void time() {
@@ -123,16 +100,12 @@ class RunPage {
     add({"Each rank, by what it does or waits for", breakdown_bars(run_), "breakdown",
          "Bubble: it waits for other ranks while nothing is on its way to it. Communication counts where a rank waits "
          "for it."});
-    Table table;
-    table.head = {fmt::format("rank {}, which ends last", s_.breakdown_rank), "time", "share"};
-    for (std::size_t c = 0; c < s_.breakdown.size(); ++c) {
-      const double part = to_seconds(s_.breakdown[c]);
-      if (part <= 0) continue;
-      const std::string name = graph::name(static_cast<graph::Category>(c));
-      table.rows.push_back({{name},
-                            number(show(s_.breakdown[c]), part, "/breakdown_s/" + name),
-                            {show_amount(part / to_seconds(s_.iteration), Unit::share)}});
-    }
+    Table table{{fmt::format("rank {}, which ends last", s_.breakdown_rank), "time", "share"}, {}};
+    for (const auto& [name, part] : find(json_, "/breakdown_s")->members())
+      if (part.real() > 0)
+        table.rows.push_back({{name},
+                              shown_.value("/breakdown_s/" + name),
+                              {show_amount(part.real() / to_seconds(s_.iteration), Unit::share)}});
     add({"", std::move(table)});
     auto [drawing, note] = timed(run_);
     add({"Who works when", Timeline{std::move(drawing)}, "timeline", std::move(note)});
@@ -157,15 +130,8 @@ class RunPage {
     if (s_.capacity) bars.limit = *s_.capacity, bars.limit_name = "capacity";
     add({"Each rank at its peak, by what it holds", std::move(bars), "memory-by-rank"});
     if (s_.tiers.empty()) return;
-    Table table;
-    table.head = {"tier", "a GPU", "a node", "capacity of a node", "fits"};
-    for (const auto& t : s_.tiers)
-      table.rows.push_back(
-          {{name(t.tier)},
-           number(show(bytes(t.per_gpu)), t.per_gpu, fmt::format("/tiers/{}/peak_per_gpu_bytes", name(t.tier))),
-           number(show(bytes(t.per_node)), t.per_node, fmt::format("/tiers/{}/peak_bytes", name(t.tier))),
-           {t.capacity ? show(bytes(*t.capacity)) : "not given"},
-           {t.fits ? *t.fits ? "yes" : "no" : ""}});
+    auto table = shown_.table("/tiers", {"peak_per_gpu_bytes", "peak_bytes", "capacity_bytes", "fits"}, "tier");
+    table.rows.erase(table.rows.begin());  // the device
     add({"Beyond the device", std::move(table)});
   }
 
@@ -173,16 +139,13 @@ class RunPage {
     const auto& t = s_.traffic;
     Bars bars;
     bars.unit = Unit::bytes, bars.parts = {"bytes"}, bars.json = "";
-    Table sums;
-    sums.head = {"along", "a GPU sends", "all GPUs send"};
+    Table sums{{"along", "a GPU sends", "all GPUs send"}, {}};
     for (const auto& [name, part] : answer::AxisBytes::parts()) {
       if (t.per_gpu.*part <= 0) continue;
       bars.rows.push_back({name, {t.per_gpu.*part}});
-      sums.rows.push_back(
-          {{name},
-           number(show(bytes(t.per_gpu.*part)), t.per_gpu.*part, fmt::format("/traffic/per_gpu_bytes/{}", name)),
-           number(show_amount(t.all_gpus.*part, Unit::bytes), t.all_gpus.*part,
-                  fmt::format("/traffic/all_gpus_bytes/{}", name))});
+      sums.rows.push_back({{name},
+                           shown_.value(fmt::format("/traffic/per_gpu_bytes/{}", name)),
+                           shown_.value(fmt::format("/traffic/all_gpus_bytes/{}", name))});
     }
     if (sums.rows.empty()) return;
     section("Communication", {});
@@ -193,18 +156,7 @@ class RunPage {
                          grouped(std::uint64_t(t.data_parallel->parameters)));
     add({"What a GPU sends in a step", std::move(bars), "traffic", std::move(note)});
     add({"", std::move(sums)});
-    if (t.links.empty()) return;
-    Table links;
-    links.head = {"busiest links", "alike", "bytes over each", "busy"};
-    for (std::size_t i = 0; i < t.links.size(); ++i) {
-      const auto& link = t.links[i];
-      const auto at = fmt::format("/traffic/links/{}", i);
-      links.rows.push_back({{link.name},
-                            number(grouped(link.count), double(link.count), at + "/count"),
-                            number(show(bytes(link.bytes)), link.bytes, at + "/bytes"),
-                            number(show_amount(link.busy_share, Unit::share), link.busy_share, at + "/busy_share")});
-    }
-    add({"", std::move(links)});
+    if (!t.links.empty()) add({"", shown_.table("/traffic/links", {"name", "count", "bytes", "busy_share"})});
   }
 
   void groups() {
@@ -231,17 +183,7 @@ class RunPage {
   void path() {
     if (s_.critical_path.empty()) return;
     section("What decides the end", {});
-    Table table;
-    table.head = {"the chain of tasks that the end waits for", "rank", "from", "time", "tasks"};
-    for (std::size_t i = 0; i < s_.critical_path.size(); ++i) {
-      const auto& piece = s_.critical_path[i];
-      const auto at = fmt::format("/critical_path/{}", i);
-      table.rows.push_back({{piece.what},
-                            number(std::to_string(piece.rank), piece.rank, at + "/rank"),
-                            number(show(piece.start), to_seconds(piece.start), at + "/start_s"),
-                            {show(piece.end - piece.start)},
-                            number(grouped(piece.tasks), double(piece.tasks), at + "/tasks")});
-    }
+    auto table = shown_.table("/critical_path", {"what", "rank", "start_s", "end_s", "tasks"});
     const auto pieces = table.rows.size();
     add({fmt::format("{} pieces, from the first task to the last", pieces), std::move(table), "", "", pieces > 12});
   }
@@ -249,6 +191,8 @@ class RunPage {
   const Result& run_;
   const answer::Summary& s_;
   const Asked& asked_;
+  const Json json_ = to_json(run_);
+  const Showing shown_{json_, run_answer().items()};
   Page page_;
 };
 
@@ -287,8 +231,6 @@ Section scenario_section(const Asked& asked) {
   return section;
 }
 
-Page run_page(const Result& answer, const Asked& asked, const std::string& version) {
-  return RunPage(answer, asked, version).write();
-}
+Page run_page(const Result& answer, const Asked& asked) { return RunPage(answer, asked).write(); }
 
 }  // namespace rehearsal::report

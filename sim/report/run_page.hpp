@@ -14,7 +14,7 @@ struct Asked {
   std::string scenario;  // the text of the file; may be empty
 };
 
-page::Page run_page(const Result& answer, const Asked& asked, const std::string& version);
+page::Page run_page(const Result& answer, const Asked& asked);
 
 // The last section of a scenario's page.
 page::Section scenario_section(const Asked& asked);

@@ -6,6 +6,7 @@
 #include "answer/predict.hpp"
 #include "base/json.hpp"
 #include "page/layout.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
@@ -13,10 +14,15 @@ using answer::Result;
 
 // Without `all_assumptions`, only the first ten lines of them.
 std::string run_text(const Result& answer, const page::TextStyle& style, bool all_assumptions = false);
-// The following also accept brief results.
-Json to_json(const Result& answer, const std::string& version);
+// What they answer; also of brief results.
+const Shown<Result>& run_answer();
+Json to_json(const Result& answer);
 // One object per result; several form an array.
-std::string run_json(std::span<const Result> answers, const std::string& version);
+std::string run_json(std::span<const Result> answers);
+// The first keys of every answer about a scenario: "rehearsal", "scenario".
+Shown<answer::Summary> who_and_what();
+// The keys of a performed step alone.
+Shown<Result> measured_answer();
 // Memory of each tier over time, by category: of the GPU that holds most, and for hosts and disks of all GPUs of the
 // node that holds most. Each with its peak and capacity.
 std::string memory_svg(const Result& answer);

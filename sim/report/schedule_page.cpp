@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 #include "report/pages.hpp"
@@ -11,7 +12,7 @@ namespace rehearsal::report {
 
 using namespace page;
 
-Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked, const std::string& version) {
+Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked) {
   const bool several = results.size() > 1;
   std::vector<Drawing> drawings;
   Time until;
@@ -24,7 +25,7 @@ Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& a
   Page page;
   page.title = several ? fmt::format("{} schedules on one scale of time", results.size()) : drawings.front().title;
   page.subtitle = several ? "" : drawings.front().subtitle;
-  page.made_by = "rehearse " + version;
+  page.made_by = "rehearse " + program_version();
   Table table;
   table.head = {"schedule", "cost", "bubble", "peak memory", "lower bound", "actions"};
   Bars bars;

@@ -1,4 +1,5 @@
 #include "report/timeline_file.hpp"
+#include "base/program.hpp"
 
 #include <fmt/compile.h>
 #include <fmt/format.h>
@@ -17,13 +18,13 @@ void column(Stream& out, const char* name, std::size_t n, Value&& value) {
 }
 
 // `source`: null if only the timeline is written.
-void write(const Result& run, const PredictionSource* source, const std::string& version, const Sink& sink) {
+void write(const Result& run, const PredictionSource* source, const Sink& sink) {
   Stream out(sink);
   out.put(
       FMT_COMPILE(
           "{{\"format\": \"rehearsal-timeline\", \"version\": 1, \"rehearsal\": {},\n \"scenario\": {}, \"digest\": {},"
           "\n \"graph\": \"{}\", \"backend\": {}, \"engine\": {}, \"fidelity\": \"{}\",\n \"iteration_end_ps\": ["),
-      quoted(version), quoted(run.scenario().name), quoted(run.scenario().digest), run.graph().digest(),
+      quoted(program_version()), quoted(run.scenario().name), quoted(run.scenario().digest), run.graph().digest(),
       quoted(run.timeline.backend), quoted(run.timeline.engine), timeline::name(run.timeline.fidelity));
   for (std::size_t i = 0; i < run.timeline.iteration_end.size(); i++)
     out.put(FMT_COMPILE("{}{}"), i ? "," : "", run.timeline.iteration_end[i].count());
@@ -66,12 +67,10 @@ void write(const Result& run, const PredictionSource* source, const std::string&
 
 }  // namespace
 
-void write_timeline(const Result& run, const std::string& version, const Sink& sink) {
-  write(run, nullptr, version, sink);
-}
+void write_timeline(const Result& run, const Sink& sink) { write(run, nullptr, sink); }
 
-void write_prediction(const Result& run, const PredictionSource& source, const std::string& version, const Sink& sink) {
-  write(run, &source, version, sink);
+void write_prediction(const Result& run, const PredictionSource& source, const Sink& sink) {
+  write(run, &source, sink);
 }
 
 }  // namespace rehearsal::report

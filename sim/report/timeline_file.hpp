@@ -7,7 +7,7 @@
 
 namespace rehearsal::report {
 
-void write_timeline(const Result& run, const std::string& version, const Sink& sink);
+void write_timeline(const Result& run, const Sink& sink);
 
 // The inputs of a prediction besides its timeline.
 struct PredictionSource {
@@ -16,6 +16,6 @@ struct PredictionSource {
 };
 // A timeline file with the duration of every work alone and the work of every task: written before the run that it will
 // be compared with.
-void write_prediction(const Result& run, const PredictionSource& source, const std::string& version, const Sink& sink);
+void write_prediction(const Result& run, const PredictionSource& source, const Sink& sink);
 
 }  // namespace rehearsal::report

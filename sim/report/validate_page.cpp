@@ -12,9 +12,9 @@ namespace rehearsal::report {
 
 using namespace page;
 
-Page validate_page(const Validation& v, const Asked& asked, const std::string& version) {
+Page validate_page(const Validation& v, const Asked& asked) {
   const auto& c = v.comparison;
-  auto page = run_page(v.measured, asked, version);
+  auto page = run_page(v.measured, asked);
   page.title = "Predicted and measured: " + page.title;
   Section section{"Predicted beside measured", {}};
   Facts facts;

@@ -164,8 +164,8 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
   return fit(text, style.width);
 }
 
-std::string validate_json(const Validation& v, const std::string& version) {
-  auto json = to_json(v.measured, version);
+std::string validate_json(const Validation& v) {
+  auto json = to_json(v.measured);
   json["validate"] = comparison(v);
   return json.dump(2) + "\n";
 }

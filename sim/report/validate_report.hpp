@@ -24,7 +24,7 @@ struct Validation {
 
 std::string signed_share(double share);  // an error as "-4.1 %"
 std::string validate_text(const Validation& validation, const page::TextStyle& style);
-std::string validate_json(const Validation& validation, const std::string& version);
+std::string validate_json(const Validation& validation);
 std::string validate_csv(const Validation& validation);
 
 }  // namespace rehearsal::report

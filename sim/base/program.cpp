@@ -1,0 +1,7 @@
+#include "base/program.hpp"
+
+namespace rehearsal {
+
+std::string program_version() { return REHEARSAL_VERSION; }
+
+}  // namespace rehearsal

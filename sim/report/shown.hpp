@@ -1,0 +1,256 @@
+// An answer, described once: what it shows, under which key of its JSON, in which unit and under which name. Its JSON,
+// CSV and schema, the tables and facts of its page, the columns of a comparison and the attributes of a library are
+// walks over that. A new figure is one line of a description (run_answer.cpp is the longest).
+//
+//   Shown<Limit>("The time that one part of the machine would need by itself.")
+//       .figure("name", Unit::none, "part", "of the machine", &Limit::name)
+//       .figure("time_s", Unit::seconds, "alone", "what it would need by itself", &Limit::seconds)
+#pragma once
+#include <functional>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/json.hpp"
+#include "base/units.hpp"
+#include "page/page.hpp"
+#include "report/json.hpp"
+
+namespace rehearsal::report {
+
+using page::Unit;
+
+// One key. A figure has a value; others have keys below them: of an object, of each of a list, of each of an object
+// whose keys are names (ranks, kinds of time).
+struct Item {
+  enum class Kind : std::uint8_t { figure, group, rows, named };
+  Kind kind = Kind::figure;
+  std::string key;
+  Unit unit = Unit::none;
+  std::string label;  // what people call it: head of a column, name of a fact
+  std::string help;   // for those who read the schema
+  std::string type;   // of a figure, or of the values of a `named` without items: JSON Schema's word; empty: any
+  std::function<Json(const void*)> read;
+  std::vector<Item> below = {};
+  bool left_out = false;  // where there is no value: the key is not there; else it is null
+};
+
+namespace shown {
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {
+  using Value = T;
+};
+
+// Times are seconds; sizes are bytes, as whole numbers, as are other amounts of bytes.
+template <class T>
+Json json_of(const T& value, Unit unit) {
+  if constexpr (std::is_same_v<T, Json>)
+    return value;
+  else if constexpr (std::is_same_v<T, Time>)
+    return to_seconds(value);
+  else if constexpr (std::is_same_v<T, Bytes>)
+    return number(double(value.count()));
+  else if constexpr (IsOptional<T>::value)
+    return value ? json_of(*value, unit) : Json();
+  else if constexpr (std::is_same_v<T, double>)
+    return unit == Unit::bytes ? number(value) : Json(value);
+  else if constexpr (std::ranges::input_range<T> && !std::is_convertible_v<T, std::string_view>) {
+    Json list = Json::array();
+    for (const auto& one : value) list.push_back(json_of(one, unit));
+    return list;
+  } else
+    return value;
+}
+
+// What a pointer or an optional holds, or else the value itself; null for an empty one.
+template <class T>
+const auto* inside(const T& value) {
+  if constexpr (std::is_pointer_v<T>)
+    return value;
+  else if constexpr (IsOptional<T>::value)
+    return value ? &*value : nullptr;
+  else
+    return &value;
+}
+
+template <class T>
+std::string type_of() {
+  if constexpr (IsOptional<T>::value) return type_of<typename IsOptional<T>::Value>();
+  if constexpr (std::is_same_v<T, Json>) return "";
+  if constexpr (std::is_same_v<T, bool>) return "boolean";
+  if constexpr (std::is_same_v<T, Time> || std::is_same_v<T, Bytes> || std::is_arithmetic_v<T>) return "number";
+  if constexpr (std::is_convertible_v<T, std::string_view>) return "string";
+  return "array";
+}
+
+}  // namespace shown
+
+template <class T>
+class Shown {
+ public:
+  explicit Shown(std::string what = "") : what_(std::move(what)) {}
+
+  // `get`: a member of T or a function of it. Gives a number, a text, a Time, a size, a list of these, or an optional.
+  template <class Get>
+  Shown& figure(std::string key, Unit unit, std::string label, std::string help, Get get) {
+    using Value = std::remove_cvref_t<std::invoke_result_t<Get, const T&>>;
+    items_.push_back({Item::Kind::figure, std::move(key), unit, std::move(label), std::move(help),
+                      shown::type_of<Value>(), [get, unit](const void* of) {
+                        return shown::json_of(Value(std::invoke(get, *static_cast<const T*>(of))), unit);
+                      }});
+    return *this;
+  }
+
+  // An object. `get` gives what `below` describes, or a pointer or an optional of it, which may be empty.
+  template <class U, class Get>
+  Shown& group(std::string key, const Shown<U>& below, Get get) {
+    items_.push_back({Item::Kind::group, std::move(key), Unit::none, "", below.what(), "object",
+                      [get, items = below.items()](const void* of) {
+                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
+                        const auto* there = shown::inside(value);
+                        return there ? write(items, there) : Json();
+                      },
+                      below.items()});
+    return *this;
+  }
+
+  // A list of objects. `get` gives a range of what `below` describes.
+  template <class U, class Get>
+  Shown& rows(std::string key, const Shown<U>& below, Get get) {
+    items_.push_back({Item::Kind::rows, std::move(key), Unit::none, "", below.what(), "array",
+                      [get, items = below.items()](const void* of) {
+                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
+                        const auto* there = shown::inside(value);
+                        if (!there) return Json();
+                        auto list = Json::array();
+                        for (const U& one : *there) list.push_back(write(items, &one));
+                        return list;
+                      },
+                      below.items()});
+    return *this;
+  }
+
+  // An object of figures whose keys are names: `get` gives pairs of a name and a value.
+  template <class Get>
+  Shown& named(std::string key, Unit unit, std::string label, std::string help, Get get) {
+    items_.push_back({Item::Kind::named, std::move(key), unit, std::move(label), std::move(help), "number",
+                      [get, unit](const void* of) {
+                        auto object = Json::object();
+                        for (const auto& [name, value] : std::invoke(get, *static_cast<const T*>(of)))
+                          object.append(std::string(name), shown::json_of(value, unit));
+                        return object;
+                      }});
+    return *this;
+  }
+
+  // An object of objects whose keys are names.
+  template <class U, class Get>
+  Shown& named_rows(std::string key, const Shown<U>& below, Get get) {
+    items_.push_back({Item::Kind::named, std::move(key), Unit::none, "", below.what(), "object",
+                      [get, items = below.items()](const void* of) {
+                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
+                        const auto* there = shown::inside(value);
+                        if (!there) return Json();
+                        auto object = Json::object();
+                        for (const auto& [name, one] : *there) object.append(std::string(name), write(items, &one));
+                        return object;
+                      },
+                      below.items()});
+    return *this;
+  }
+
+  // Of the last one.
+  Shown& or_left_out() {
+    items_.back().left_out = true;
+    return *this;
+  }
+
+  // All of another description of the same, as it is here.
+  Shown& also(const Shown& more) {
+    items_.insert(items_.end(), more.items_.begin(), more.items_.end());
+    return *this;
+  }
+  // That of a part of T.
+  template <class U, class Get>
+  Shown& also(const Shown<U>& more, Get get) {
+    for (auto item : more.items()) {
+      item.read = [get, read = item.read](const void* of) {
+        const auto& part = std::invoke(get, *static_cast<const T*>(of));
+        return read(&part);
+      };
+      items_.push_back(std::move(item));
+    }
+    return *this;
+  }
+
+  Json json(const T& value) const { return write(items_, &value); }
+  const std::vector<Item>& items() const { return items_; }
+  const std::string& what() const { return what_; }
+
+ private:
+  template <class>
+  friend class Shown;
+  static Json write(const std::vector<Item>& items, const void* value) {
+    auto object = Json::object();
+    for (const auto& item : items) {
+      auto json = item.read(value);
+      if (!item.left_out || !json.is_null()) object.append(item.key, std::move(json));
+    }
+    return object;
+  }
+
+  std::string what_;
+  std::vector<Item> items_;
+};
+
+// The value at a JSON pointer; null if there is none.
+const Json* find(const Json& json, std::string_view pointer);
+
+// JSON Schema of an answer.
+Json schema(std::string_view what, std::span<const Item> items);
+
+// The cell of a value in CSV: numbers in full, yes and no as true and false, nothing for null.
+std::string csv_cell(const Json* value);
+
+// CSV columns by pointer into the JSON of a row: {"allocated_bytes", "/peak_memory_bytes/allocated"}; an empty pointer
+// is
+// "/" and the name. A name with a star stands for all keys of the object that the pointer names.
+struct CsvColumn {
+  std::string name, pointer = {};
+};
+std::string csv(std::span<const CsvColumn> columns, std::span<const Json> rows);
+
+// An answer's JSON with its description: what pages and texts show of it, each value with its pointer.
+class Showing {
+ public:
+  Showing(const Json& json, std::span<const Item> items) : json_(json), items_(items) {}
+
+  const Json& json() const { return json_; }
+  // As text in its unit; empty where there is none.
+  page::Value value(const std::string& pointer) const;
+  // Under its label.
+  page::Fact fact(const std::string& pointer, std::string more = "") const;
+
+  // The rows of a list, or of an object whose keys are names, which are the first column, headed `names`. Columns are
+  // pointers within a row, "time_s", "worse/iteration_s"; with "=HEAD" behind, HEAD in place of the label.
+  page::Table table(const std::string& pointer, std::span<const std::string_view> columns,
+                    const std::string& names = "") const;
+  page::Table table(const std::string& pointer, std::initializer_list<std::string_view> columns,
+                    const std::string& names = "") const {
+    return table(pointer, std::span(columns.begin(), columns.size()), names);
+  }
+
+ private:
+  const Json& json_;
+  std::span<const Item> items_;
+};
+
+}  // namespace rehearsal::report
