@@ -83,9 +83,9 @@ class Column:
 
     def get_buffers(self):
         whole = (_Kind.INT, 64, "l", "=")
-        return {"data": (Buffer(self._data), (_Kind.UINT, 8, "C", "=") if self._offsets is not None else self.dtype),
+        return {"data": (Buffer(self._data), self.dtype),
                 "offsets": None if self._offsets is None else (Buffer(self._offsets), whole),
-                "validity": None if self._valid is None else (Buffer(self._valid), (_Kind.UINT, 8, "C", "="))}
+                "validity": None if self._valid is None else (Buffer(self._valid), (_Kind.BOOL, 8, "b", "="))}
 
 
 class Frame:

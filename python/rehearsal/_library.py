@@ -14,8 +14,6 @@ _NAME = f"librehearsal.so.{ABI}"
 class Error(ValueError):
     """Wrong input. The text is the program's own: where it is wrong and how to mend it."""
 
-    answer = None  # with what was said besides
-
 
 class MachineError(RuntimeError):
     """This machine lacks something: memory, a device, a package."""
@@ -112,16 +110,14 @@ class Answer:
             say = _SAY(lambda _, line: progress(line.decode(errors="replace")))
             _lib.rehearsal_progress(self._handle, say, None)
         self.status = _perform(self._handle)
-        if self.status == 2:
-            error = Error(self.err.strip())
-            error.answer = self
-            raise error
-        if self.status == 3:
-            raise MachineError(self.err.strip() or "this machine has too little memory")
         if self.status == 130:
             raise KeyboardInterrupt
-        if self.status not in (0, 1):
-            raise InternalError(self.err.strip() or f"status {self.status}")
+        if self.status in (0, 1):
+            return
+        kind = {2: Error, 3: MachineError}.get(self.status, InternalError)
+        error = kind(self.err.strip() or f"status {self.status}")
+        error.answer = self  # with what was said besides
+        raise error
 
     def __del__(self):
         if getattr(self, "_handle", None) and _lib:

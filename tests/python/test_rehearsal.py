@@ -1,0 +1,154 @@
+"""What the Python package promises. Run with PYTHONPATH=python and REHEARSAL_LIBRARY, as tests/CMakeLists.txt does."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+
+import rehearsal as rh
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEACHING = str(ROOT / "scenarios/teaching-1f1b-8-stages.yaml")
+GPT3 = str(ROOT / "scenarios/gpt3-175b-1024xa100.yaml")
+LLAMA = {"version": 1, "model": "llama3-8b", "cluster": "dgx-h100", "batch": {"global": 64, "sequence": 8192, "micro": 1},
+         "parallelism": {"tensor": 2, "data": 4}}
+
+
+class Runs(unittest.TestCase):
+    def test_every_key_of_the_json_is_an_attribute(self):
+        result = rh.run(GPT3)
+        data = json.loads(result._answer.out)
+        for key, value in data.items():
+            if not isinstance(value, (dict, list)):
+                self.assertEqual(getattr(result, key), value)
+            self.assertIn(key, dir(result))
+        self.assertEqual(result.peak_memory_bytes.device, data["peak_memory_bytes"]["device"])
+        self.assertEqual(result["traffic"]["links"][0]["name"], data["traffic"]["links"][0]["name"])
+        self.assertGreater(result.parameters, 170e9)
+        with self.assertRaises(AttributeError):
+            result.iteration
+
+    def test_settings_and_dicts(self):
+        self.assertEqual(rh.run(LLAMA, set={"batch.micro": 2}).scenario.file, "scenario.yaml")
+        self.assertNotEqual(rh.run(LLAMA).iteration_s, rh.run(LLAMA, set={"parallelism": {"tensor": 4, "data": 2}}).iteration_s)
+        self.assertEqual(rh.Scenario(LLAMA, set={"batch.micro": 2}).run().iteration_s,
+                         rh.run(LLAMA, set={"batch.micro": 2}).iteration_s)
+
+    def test_errors_carry_the_remedy(self):
+        with self.assertRaises(rh.Error) as wrong:
+            rh.run(GPT3, set={"batch.mirco": 1})
+        self.assertIn("did you mean 'micro'?", str(wrong.exception))
+        found = rh.check({**LLAMA, "modle": 1})
+        self.assertEqual([(row["severity"], "modle" in row["message"]) for row in found], [("error", True)])
+        self.assertEqual(len(rh.check(LLAMA)), 0)
+
+    def test_pages_and_pictures(self):
+        result = rh.run(TEACHING)
+        self.assertTrue(result.html().lower().startswith("<!doctype html>"))
+        self.assertIn("<svg", result.svg("timeline"))
+        self.assertIn("<iframe", result._repr_html_())
+        with self.assertRaises(rh.Error):
+            result.svg("nothing")
+        with tempfile.TemporaryDirectory() as folder:
+            result.trace(f"{folder}/t.json.gz")
+            self.assertGreater(os.path.getsize(f"{folder}/t.json.gz"), 1000)
+            result.save(f"{folder}/r.json")
+            self.assertEqual(json.loads(pathlib.Path(f"{folder}/r.json").read_text())["iteration_s"], result.iteration_s)
+
+    def test_other_questions(self):
+        plan = rh.plan(LLAMA, time_limit=20)
+        self.assertTrue(plan.best.fits)
+        self.assertIn("parallelism.tensor", plan.best["set"])
+        self.assertGreater(len(rh.explain(TEACHING).sensitivities), 3)
+        zb = rh.schedule("zb-h1", pipeline=4, microbatches=8, forward=5e-3, backward=5e-3, weight=5e-3)
+        self.assertAlmostEqual(zb.makespan_s, .135)
+        self.assertGreater(rh.collective("all-reduce", ranks=8, cluster="dgx-h100", size=1 << 20).time_s, 0)
+        self.assertIn("llama3-8b", rh.list("models").name)
+        self.assertTrue(rh.measure(TEACHING, iterations=1, warmup=0).iteration_s > 0)
+
+
+class Tables(unittest.TestCase):
+    def test_timeline_and_memory(self):
+        result = rh.run(GPT3)
+        self.assertAlmostEqual(max(result.timeline.end_s), result.iteration_s)
+        self.assertEqual(len(result.ranks), len(result["ranks"]))
+        self.assertEqual(set(result.memory.columns), {"rank", "tier", "category", "time_s", "bytes"})
+        self.assertEqual(result.timeline[0]["pass"], "forward")
+        kept = result.timeline.start_s  # outlives its answer
+        del result
+        self.assertGreaterEqual(min(kept), 0)
+
+    def test_other_libraries(self):
+        table = rh.run(TEACHING).timeline
+        self.assertEqual(len(table.to_csv().splitlines()), len(table) + 1)
+        self.assertIn("<table>", table._repr_html_())
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("no pandas")
+        frame = table.to_pandas()
+        self.assertEqual(list(frame.columns), table.columns)
+        self.assertEqual(frame["pass"].iloc[3], table[3]["pass"])
+        through = pandas.api.interchange.from_dataframe(table)
+        self.assertEqual(through["pass"].tolist(), list(table["pass"]))
+        self.assertEqual(through["end_s"].tolist(), list(table.end_s))
+        mixed = rh.Table({"text": ["a", None, "ü"], "number": [1, 2, 3], "maybe": [1.5, None, 2]})
+        through = pandas.api.interchange.from_dataframe(mixed)
+        self.assertEqual(through["text"].tolist()[::2], ["a", "ü"])
+        self.assertEqual(through["number"].tolist(), [1, 2, 3])
+        self.assertTrue(pandas.isna(through["maybe"][1]))
+
+    def test_compare(self):
+        vary = {"batch.micro": [1, 2], "schedule": ["1f1b", "zb-h1"]}
+        table = rh.compare(GPT3, vary)
+        self.assertEqual(len(table), 4)
+        self.assertEqual(table[3]["batch.micro"], 2)
+        self.assertIs(table[0]["fits"], True)
+        for pool in concurrent.futures.ThreadPoolExecutor, concurrent.futures.ProcessPoolExecutor:
+            with pool(2) as executor:
+                spread = rh.compare(GPT3, vary, map=executor.map)
+            self.assertEqual(list(spread["iteration_s"]), list(table["iteration_s"]))
+        with tempfile.TemporaryDirectory() as folder:
+            swept = rh.sweep(GPT3, f"{folder}/s.sqlite", vary)
+            self.assertEqual(list(swept["mfu"]), list(table["mfu"]))
+
+
+class Threads(unittest.TestCase):
+    def test_eight_at_once(self):
+        alone = rh.run(TEACHING)._answer.out
+        with concurrent.futures.ThreadPoolExecutor(8) as executor:
+            self.assertEqual(set(executor.map(lambda _: rh.run(TEACHING)._answer.out, range(64))), {alone})
+
+    def test_ctrl_c(self):
+        program = textwrap.dedent(f"""
+            import rehearsal as rh, sys
+            print("ready", flush=True)
+            try:
+                rh.compare({GPT3!r}, {{"batch.micro": [1, 2, 4, 8], "schedule": ["1f1b", "gpipe", "zb-h1"],
+                                      "training.recompute": ["none", "full"], "parallelism.zero": [0, 1]}}, jobs=1)
+            except KeyboardInterrupt:
+                print("interrupted", rh.run({TEACHING!r}).iteration_s)
+            """)
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
+            child.stdout.readline()
+            time.sleep(.5)
+            child.send_signal(signal.SIGINT)
+            said, _ = child.communicate(timeout=60)
+        self.assertIn("interrupted 1.4", said)
+
+    def test_progress(self):
+        lines = []
+        rh.plan(str(ROOT / "scenarios/plan/gpt3-175b-1024xa100.yaml"), time_limit=1.5, progress=lines.append)
+        self.assertTrue(any("layouts" in line for line in lines))
+
+
+if __name__ == "__main__":
+    unittest.main()
