@@ -2,6 +2,7 @@
 // keeps the contract of schedules like any of our schedules, and an optimizer.
 #include "answer/predict.hpp"
 #include "models/registry.hpp"
+#include "report/run_report.hpp"
 #include "schedule_contract.hpp"
 
 namespace rehearsal::schedule {
@@ -74,4 +75,20 @@ TEST_CASE("the page's optimizer keeps half of AdamW's moments, in every layout")
     const auto adamw = bytes_of(sets, nullptr), lion = bytes_of(sets, &filled.begin()->second);
     CHECK(double(lion) == doctest::Approx(double(adamw) * 8 / 12).epsilon(1e-6));
   }
+}
+
+TEST_CASE("the page's figure is one line, and JSON, schema and facts of a page have it") {
+  using namespace rehearsal;
+  using namespace rehearsal::report;
+  const auto shown = Shown<Result>()
+#include "figure_example.inc"
+      ;
+  REQUIRE(shown.items().size() == 1);
+  const auto result = answer::predict(scenario::load(PROJECT_ROOT "/scenarios/teaching-1f1b-8-stages.yaml"));
+  const auto json = shown.json(result);
+  CHECK(find(json, "/steps_per_day")->real() == doctest::Approx(86400 / 1.456749));
+  CHECK(find(schema("", shown.items()), "/properties/steps_per_day/type/0")->text() == "number");
+  const auto fact = Showing(json, shown.items()).fact("/steps_per_day");
+  CHECK(fact.name == "steps a day");
+  CHECK(fact.value.json == "/steps_per_day");
 }
