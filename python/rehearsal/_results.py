@@ -92,6 +92,10 @@ class Result(Report):
         """A trace for ui.perfetto.dev; a name that ends in .gz is compressed."""
         self._again("--trace", str(path), "--output", "memory:report")
 
+    def memory_snapshot(self, path):
+        """The memory of every rank as PyTorch pickles it, for pytorch.org/memory_viz."""
+        self._again("--memory-snapshot", str(path), "--output", "memory:report")
+
     def __repr__(self):
         fits = "" if self.fits is None else ", fits" if self.fits else ", DOES NOT FIT"
         mfu = "" if self.mfu is None else f", MFU {100 * self.mfu:.1f} %"

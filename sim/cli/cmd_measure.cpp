@@ -133,8 +133,9 @@ int run_measure(Session& session, const Arguments& arguments) {
   if (!options.performing.timeline.empty())
     write_streamed(common, options.performing.timeline,
                    [&](const auto& sink) { report::write_timeline(answer, sink); });
-  write_pages(common, options.pages,
-              [&] { return report::run_page(answer, as_asked(session, "measure", arguments, path)); });
+  write_pages(common, options.pages, [&] {
+    return report::run_page(answer, as_asked(session, "measure", arguments, path), !options.performing.trace.empty());
+  });
   emit_report(common, {.text = [&] { return report::run_text(answer, text_style(common), true); },
                        .json = [&] { return report::run_json(std::span(&answer, 1)); },
                        .csv = [&] { return report::run_csv(std::span(&answer, 1)); }});

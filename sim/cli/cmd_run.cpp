@@ -10,6 +10,7 @@
 #include "report/run_page.hpp"
 #include "report/run_report.hpp"
 #include "report/timeline_file.hpp"
+#include "report/torch_snapshot.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -19,7 +20,8 @@ const CommandText kRunText{
     .operands = "SCENARIO...",
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
-        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace, --html and "
+        "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace, "
+        "--memory-snapshot, --html and "
         "--svg\n"
         "take one scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes "
         "alone, "
@@ -34,16 +36,18 @@ const CommandText kRunText{
     .takes_set = true};
 
 struct RunOptions {
-  std::string timeline, trace;
+  std::string timeline, trace, snapshot;
   PageOptions pages;
-  bool writes_one() const { return !timeline.empty() || !trace.empty() || pages.any(); }
+  bool writes_one() const { return !timeline.empty() || !trace.empty() || !snapshot.empty() || pages.any(); }
   bool require_fit = false, assumptions = false;
 };
 
 // A file with `jobs`.
 int run_jobs(const scenario::Jobs& file, const RunOptions& options, const CommonOptions& common) {
   if (options.writes_one())
-    throw UserError("run: --timeline, --trace, --html and --svg take a scenario; a file with 'jobs' holds several");
+    throw UserError(
+        "run: --timeline, --trace, --memory-snapshot, --html and --svg take a scenario; a file with 'jobs' holds "
+        "several");
   if (common.format == Format::csv)
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
   const auto jobs = answer::predict(file);
@@ -59,7 +63,11 @@ int run_run(Session& session, const Arguments& arguments) {
   RunOptions options;
   const OptionList own = with_page_options(
       {{"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
-       {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &options.trace},
+       {"trace", "FILE",
+        "write a trace for ui.perfetto.dev; a name ending in .gz is compressed; the page of --html opens it there",
+        &options.trace},
+       {"memory-snapshot", "FILE", "write the memory of every rank as PyTorch does, for pytorch.org/memory_viz",
+        &options.snapshot},
        {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
         &options.assumptions},
        {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}},
@@ -71,10 +79,11 @@ int run_run(Session& session, const Arguments& arguments) {
   if (line->operands.empty())
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
   if (line->operands.size() > 1 && options.writes_one())
-    throw UserError("run: --timeline, --trace, --html and --svg take one scenario at a time");
+    throw UserError("run: --timeline, --trace, --memory-snapshot, --html and --svg take one scenario at a time");
   check_page_options(options.pages);
   auto outputs = page_outputs(options.pages);
   outputs.push_back({"--timeline", options.timeline}), outputs.push_back({"--trace", options.trace});
+  outputs.push_back({"--memory-snapshot", options.snapshot});
   check_outputs(common, outputs, line->operands);
 
   // All files are read before any is run, so that all errors are reported at once.
@@ -112,12 +121,16 @@ int run_run(Session& session, const Arguments& arguments) {
   if (!options.trace.empty())
     write_streamed(common, options.trace,
                    [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
+  if (!options.snapshot.empty())
+    write_streamed(common, options.snapshot,
+                   [&](const report::Sink& sink) { report::write_torch_snapshot(predictions.front(), sink); });
   if (!options.timeline.empty())
     write_streamed(common, options.timeline,
                    [&](const report::Sink& sink) { report::write_timeline(predictions.front(), sink); });
 
   write_pages(common, options.pages, [&] {
-    return report::run_page(predictions.front(), as_asked(session, "run", arguments, line->operands.front()));
+    return report::run_page(predictions.front(), as_asked(session, "run", arguments, line->operands.front()),
+                            !options.trace.empty());
   });
 
   switch (common.format) {

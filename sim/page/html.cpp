@@ -115,6 +115,12 @@ std::string inks() {
   return css + fmt::format(".drawing svg [stroke=\"{}\"] {{ stroke: var(--ink); }}\n", kInk);
 }
 
+// JSON in which nothing ends a script.
+std::string in_script(std::string json) {
+  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
+  return json;
+}
+
 }  // namespace
 
 std::string html(const Page& page) {
@@ -127,12 +133,15 @@ std::string html(const Page& page) {
   html += "<nav aria-label=\"sections\">\n";
   for (const auto& section : page.sections)
     html += fmt::format("<a href=\"#{}\">{}</a>\n", identifier(section.title), escaped(section.title));
+  if (!page.trace.empty()) html += "<button class=\"trace\" hidden>open in Perfetto</button>\n";
   html += "<button class=\"theme\" hidden>dark</button>\n</nav>\n</header>\n<main>\n";
   for (const auto& section : page.sections) {
     html += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", identifier(section.title), escaped(section.title));
     for (const auto& block : section.blocks) html += html_of(block);
     html += "</section>\n";
   }
+  if (!page.trace.empty())
+    html += "<script type=\"application/json\" id=\"trace\">" + in_script(page.trace) + "</script>\n";
   return html + fmt::format("</main>\n<footer><p>{}</p></footer>\n<script>\n{}</script>\n</body>\n</html>\n",
                             escaped(page.made_by), kScript);
 }

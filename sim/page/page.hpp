@@ -122,7 +122,8 @@ struct Section {
 struct Page {
   std::string title, subtitle;
   std::vector<Section> sections;
-  std::string made_by;  // "rehearse 0.1.0"
+  std::string made_by;     // "rehearse 0.1.0"
+  std::string trace = {};  // a Chrome trace in JSON, for a button that opens it in ui.perfetto.dev; empty: none
 };
 
 std::string text(const Page& page, const TextStyle& style);

@@ -13,6 +13,7 @@
 #include "report/job_report.hpp"
 #include "report/measured_text.hpp"
 #include "report/memory_colors.hpp"
+#include "report/perfetto.hpp"
 
 namespace rehearsal::report {
 
@@ -231,6 +232,11 @@ Section scenario_section(const Asked& asked) {
   return section;
 }
 
-Page run_page(const Result& answer, const Asked& asked) { return RunPage(answer, asked).write(); }
+Page run_page(const Result& answer, const Asked& asked, bool traced) {
+  auto page = RunPage(answer, asked).write();
+  if (traced && answer.graph().tasks() <= kMostTraced)
+    write_trace(answer, [&](std::string_view piece) { page.trace += piece; });
+  return page;
+}
 
 }  // namespace rehearsal::report

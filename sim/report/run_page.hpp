@@ -14,7 +14,9 @@ struct Asked {
   std::string scenario;  // the text of the file; may be empty
 };
 
-page::Page run_page(const Result& answer, const Asked& asked);
+// `traced`: the page opens its trace in ui.perfetto.dev, for graphs of up to kMostTraced tasks.
+inline constexpr std::uint64_t kMostTraced = 200'000;
+page::Page run_page(const Result& answer, const Asked& asked, bool traced = false);
 
 // The last section of a scenario's page.
 page::Section scenario_section(const Asked& asked);

@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -51,7 +52,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(rh.check(LLAMA)), 0)
 
     def test_pages_and_pictures(self):
-        result = rh.run(TEACHING)
+        result = rh.run(LLAMA)
         self.assertTrue(result.html().lower().startswith("<!doctype html>"))
         self.assertIn("<svg", result.svg("timeline"))
         self.assertIn("<iframe", result._repr_html_())
@@ -60,8 +61,28 @@ class Runs(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result.trace(f"{folder}/t.json.gz")
             self.assertGreater(os.path.getsize(f"{folder}/t.json.gz"), 1000)
+            result.memory_snapshot(f"{folder}/m.pickle")
+            with open(f"{folder}/m.pickle", "rb") as file:
+                snapshot = pickle.load(file)
+            self.assertEqual(len(snapshot["device_traces"]), len(result.ranks))
+            self.check_snapshot(snapshot)
             result.save(f"{folder}/r.json")
             self.assertEqual(json.loads(pathlib.Path(f"{folder}/r.json").read_text())["iteration_s"], result.iteration_s)
+
+    def check_snapshot(self, snapshot):
+        """What is live never overlaps, stays in its segment, and is freed as it was allocated."""
+        for segment, trace in zip(snapshot["segments"], snapshot["device_traces"]):
+            live, end = {}, segment["address"] + segment["total_size"]
+            self.assertEqual(sum(block["size"] for block in segment["blocks"]), segment["total_size"])
+            for event in trace:
+                at, size = event["addr"], event["size"]
+                if event["action"] == "alloc":
+                    self.assertTrue(segment["address"] <= at and at + size <= end)
+                    self.assertTrue(all(at + size <= a or a + s <= at for a, s in live.items()))
+                    live[at] = size
+                else:
+                    self.assertEqual(live.pop(at), size)
+            self.assertEqual(live, {})
 
     def test_other_questions(self):
         plan = rh.plan(LLAMA, time_limit=20)
