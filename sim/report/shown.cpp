@@ -24,7 +24,7 @@ const Item* item_at(std::span<const Item> items, std::string_view pointer) {
   if (rest.empty()) return &*item;
   const bool keyed = item->kind == Item::Kind::rows || item->kind == Item::Kind::named;
   const auto below = keyed ? split(rest).second : rest;
-  return below.empty() ? &*item : item_at(item->below, below);
+  return below.empty() || !item->below ? &*item : item_at(*item->below, below);
 }
 
 std::string text_of(const Json& value, const Item* item) {
@@ -77,19 +77,19 @@ Json schema(std::string_view what, std::span<const Item> items) {
         if (!item.type.empty()) one["type"] = {item.type, "null"};
         break;
       case Item::Kind::group:
-        one = schema(item.help, item.below), one["type"] = {"object", "null"};
+        one = schema(item.help, *item.below), one["type"] = {"object", "null"};
         break;
       case Item::Kind::rows:
         if (!item.help.empty()) one["description"] = item.help;
-        one["type"] = {"array", "null"}, one["items"] = schema("", item.below);
+        one["type"] = {"array", "null"}, one["items"] = schema("", *item.below);
         break;
       case Item::Kind::named:
         if (!item.help.empty()) one["description"] = item.help;
         one["type"] = {"object", "null"};
-        if (item.below.empty())
+        if (!item.below)
           one["additionalProperties"] = {{"type", {"number", "null"}}};
         else
-          one["additionalProperties"] = schema("", item.below);
+          one["additionalProperties"] = schema("", *item.below);
         break;
     }
     properties.append(item.key, std::move(one));
@@ -155,7 +155,7 @@ page::Table Showing::table(const std::string& pointer, std::span<const std::stri
   for (const auto column : columns) {
     const auto equals = column.find('=');
     const auto key = "/" + std::string(column.substr(0, equals));
-    const auto* item = list ? item_at(list->below, key) : nullptr;
+    const auto* item = list && list->below ? item_at(*list->below, key) : nullptr;
     asked.emplace_back(key, item);
     table.head.push_back(equals != std::string_view::npos ? std::string(column.substr(equals + 1))
                          : item                           ? item->label

@@ -7,6 +7,7 @@
 //       .figure("time_s", Unit::seconds, "alone", "what it would need by itself", &Limit::seconds)
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -36,7 +37,7 @@ struct Item {
   std::string help;   // for those who read the schema
   std::string type;   // of a figure, or of the values of a `named` without items: JSON Schema's word; empty: any
   std::function<Json(const void*)> read;
-  std::vector<Item> below = {};
+  std::shared_ptr<const std::vector<Item>> below = {};
   bool left_out = false;  // where there is no value: the key is not there; else it is null
 };
 
@@ -111,30 +112,32 @@ class Shown {
 
   // An object. `get` gives what `below` describes, or a pointer or an optional of it, which may be empty.
   template <class U, class Get>
-  Shown& group(std::string key, const Shown<U>& below, Get get) {
-    items_.push_back({Item::Kind::group, std::move(key), Unit::none, "", below.what(), "object",
-                      [get, items = below.items()](const void* of) {
+  Shown& group(std::string key, Shown<U> below, Get get) {
+    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
+    items_.push_back({Item::Kind::group, std::move(key), Unit::none, "", std::move(below.what_), "object",
+                      [get, items](const void* of) {
                         const auto& value = std::invoke(get, *static_cast<const T*>(of));
                         const auto* there = shown::inside(value);
-                        return there ? write(items, there) : Json();
+                        return there ? write(*items, there) : Json();
                       },
-                      below.items()});
+                      items});
     return *this;
   }
 
   // A list of objects. `get` gives a range of what `below` describes.
   template <class U, class Get>
-  Shown& rows(std::string key, const Shown<U>& below, Get get) {
-    items_.push_back({Item::Kind::rows, std::move(key), Unit::none, "", below.what(), "array",
-                      [get, items = below.items()](const void* of) {
+  Shown& rows(std::string key, Shown<U> below, Get get) {
+    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
+    items_.push_back({Item::Kind::rows, std::move(key), Unit::none, "", std::move(below.what_), "array",
+                      [get, items](const void* of) {
                         const auto& value = std::invoke(get, *static_cast<const T*>(of));
                         const auto* there = shown::inside(value);
                         if (!there) return Json();
                         auto list = Json::array();
-                        for (const U& one : *there) list.push_back(write(items, &one));
+                        for (const U& one : *there) list.push_back(write(*items, &one));
                         return list;
                       },
-                      below.items()});
+                      items});
     return *this;
   }
 
@@ -153,17 +156,18 @@ class Shown {
 
   // An object of objects whose keys are names.
   template <class U, class Get>
-  Shown& named_rows(std::string key, const Shown<U>& below, Get get) {
-    items_.push_back({Item::Kind::named, std::move(key), Unit::none, "", below.what(), "object",
-                      [get, items = below.items()](const void* of) {
+  Shown& named_rows(std::string key, Shown<U> below, Get get) {
+    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
+    items_.push_back({Item::Kind::named, std::move(key), Unit::none, "", std::move(below.what_), "object",
+                      [get, items](const void* of) {
                         const auto& value = std::invoke(get, *static_cast<const T*>(of));
                         const auto* there = shown::inside(value);
                         if (!there) return Json();
                         auto object = Json::object();
-                        for (const auto& [name, one] : *there) object.append(std::string(name), write(items, &one));
+                        for (const auto& [name, one] : *there) object.append(std::string(name), write(*items, &one));
                         return object;
                       },
-                      below.items()});
+                      items});
     return *this;
   }
 
