@@ -29,7 +29,7 @@ const Sets kPacked{"batch.packing=pack"}, kMasked{"batch.packing=pack", "batch.d
 TEST_CASE("documents as long as the sequence change nothing, to the byte") {
   const auto text = [](const Sets& sets) {
     const answer::Result one[] = {run(sets)};
-    return report::run_json(one, "1");
+    return report::run_json(one);
   };
   const auto whole = text({});
   for (const Sets& how : {Sets{}, kPacked, kMasked}) {

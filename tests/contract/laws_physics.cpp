@@ -138,7 +138,7 @@ TEST_CASE("law: text, JSON and CSV say one number") {
     const auto answer = trial.ask();
     if (!answer) return;
     const std::vector<answer::Result> one{*answer};
-    const auto json = nlohmann::json::parse(report::run_json(one, "0"));
+    const auto json = nlohmann::json::parse(report::run_json(one));
     const auto& said = json.is_array() ? json.at(0) : json;
     trial.within(said.at("iteration_s").get<double>() / step(*answer), 1 - 1e-6, 1 + 1e-6, {}, "iteration_s of JSON");
     trial.within(said.at("peak_memory_bytes").at("allocated").get<double>() / answer->summary.peak.allocated,

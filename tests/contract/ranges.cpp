@@ -27,7 +27,7 @@ scenario::Scenario load(const std::string& text) { return scenario::load_text(te
 json told(const scenario::Scenario& scenario) {
   const std::vector<answer::Result> answers{answer::predict(scenario)};
   report::run_text(answers[0], {});
-  return json::parse(report::run_json(answers, "test"));
+  return json::parse(report::run_json(answers));
 }
 
 // Visits every number of the answer, with the path to it.

@@ -119,7 +119,7 @@ TEST_CASE("reports of random trainings, in 80 columns and in 60") {
     jobs += prediction.has_value();
     if (!prediction && !(prediction = ask({}))) continue;
     for (const int width : {80, 60}) check_words(report::run_text(*prediction, {.width = width}, true), width);
-    const auto said = json::parse(report::to_json(*prediction, "1").dump(2));
+    const auto said = json::parse(report::to_json(*prediction).dump(2));
     check_headline(report::run_text(*prediction, {.width = 80}), said);
     if (prediction->summary.job) check_ends(said["job"]);
   }

@@ -76,10 +76,10 @@ TEST_CASE("a prediction stands beside the measured iteration") {
 TEST_CASE("pages warn as the text does, and show the spread") {
   Subject s;
   const auto comparison = timeline::compare(s.real.graph(), s.predicted, s.real.timeline);
-  const auto measured = [&] { return page::html(report::run_page(s.real, {"rehearse measure x", ""}, "1")); };
+  const auto measured = [&] { return page::html(report::run_page(s.real, {"rehearse measure x", ""})); };
   const auto validated = [&] {
     const report::Validation v{s.real, s.predicted, comparison, "p.json", "00ff", .4};
-    return page::html(report::validate_page(v, {"rehearse validate x", ""}, "1"));
+    return page::html(report::validate_page(v, {"rehearse validate x", ""}));
   };
   for (const auto& html : {measured(), validated()}) {
     CHECK(contains(html, "median of 3; p10 .. p90: 12.500 ms .. 20.000 ms"));
