@@ -96,7 +96,7 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     p.iteration_s = to_seconds(summary.iteration), p.breakdown = summary.breakdown;
     p.kind = scenario::run_class(scenario, waiting(summary));
     p.family = family_of(p.run.table, p.kind.gpu, p.kind.framework);
-    p.causes = causes_of(p.kind, scenario.concrete->experts.skew.kind != models::Skew::Kind::uniform);
+    p.causes = causes_of(scenario, p.kind, row.fine_tuning);
     p.band = summary.error_band;
     // If only a rate is printed, the time follows from the model FLOPs as counted here.
     if (p.run.tflops)

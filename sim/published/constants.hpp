@@ -15,6 +15,7 @@ namespace rehearsal::published {
 struct Substitute {
   std::string value;  // as YAML; empty: there is no substitute
   std::string source;
+  std::vector<std::string> saw, causes;  // as of Constant: what else must not be left out
 };
 
 struct Constant {
@@ -22,8 +23,9 @@ struct Constant {
   std::string value, where;         // where: file and line
   double width = 0;                 // relative half width
   std::vector<std::string> saw;
-  std::string cause;                          // the only cause (causes_of) whose runs gave it, if there is one
-  std::map<std::string, Substitute> without;  // by family, or "any"
+  std::vector<std::string> causes;  // those (kCauses) that all rows have which gave it
+  // By family, or "any"; of several the first that does not rest on what is left out, too.
+  std::map<std::string, std::vector<Substitute>> without;
   bool acts_on(const std::string& its_gpu, const std::string& its_framework) const {
     return (gpu.empty() || gpu == its_gpu) && (framework.empty() || framework == its_framework);
   }
@@ -48,8 +50,16 @@ struct Forecast {
 };
 Forecast forecast_of(const std::vector<Constant>& constants, const ForecastOf& run, Left left);
 
-// What a run is beyond a dense step in 16 bits with balanced tokens: "routing", "fine-tuning", "eager", "8 or 4 bits",
-// "long context".
-std::vector<std::string> causes_of(const scenario::RunClass& run, bool natural_routing);
+// What a row is beyond a run of its class.
+struct Beyond {
+  bool natural_routing = false;  // the router's own choices, not forced balance
+  bool fine_tuning = false;      // of all weights or of adapters
+  bool eager_launches = false;   // Python issues the operations of a layer one by one, whether fused or not
+};
+// What a run is beyond a dense pre-training step in 16 bits with balanced tokens, of kCauses and in their order.
+inline constexpr const char* kCauses[] = {"routing", "fine-tuning", "eager", "8 or 4 bits", "long context"};
+std::vector<std::string> causes_of(const scenario::RunClass& run, const Beyond& beyond);
+// Of a row as it is predicted: `fine_tuning` as its rules say (mapping.hpp).
+std::vector<std::string> causes_of(const scenario::Scenario& scenario, const scenario::RunClass& run, bool fine_tuning);
 
 }  // namespace rehearsal::published

@@ -95,6 +95,7 @@ Rule read_rule(scenario::Diagnostics& problems, const scenario::Node& node) {
   rule.not_timed = map.text("not_timed", ""), rule.peak_rank = map.text("peak_rank", "");
   if (const auto* rank = map.find("peak_rank"); rank && rule.peak_rank != "first" && rule.peak_rank != "last")
     problems.error(rank->where(), "'peak_rank' is first or last, found " + scenario::in_quotes(rule.peak_rank));
+  rule.fine_tuning = map.boolean("fine_tuning", false);
   if (map.given("head_dim")) rule.head_dim = map.integer("head_dim", {1, 1024});
   map.text("source", "");
   for (const auto& [name, settings] : {std::pair{"set", &rule.set}, {"over", &rule.over}})
@@ -129,6 +130,7 @@ Mapped Mapping::of(const Run& run) const {
     if (mapped.not_judged.empty()) mapped.not_judged = rule.not_judged;
     if (mapped.not_timed.empty()) mapped.not_timed = rule.not_timed;
     if (mapped.peak_rank.empty()) mapped.peak_rank = rule.peak_rank;
+    mapped.fine_tuning |= rule.fine_tuning;
     if (mapped.cluster.empty() && !rule.cluster.empty()) {
       mapped.cluster = rule.cluster, mapped.gpu = rule.gpu;
       mapped.gpus_per_node = rule.gpus_per_node ? rule.gpus_per_node : 8;

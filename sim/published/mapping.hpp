@@ -28,7 +28,8 @@ struct Rule {
   std::string framework;
   std::optional<std::int64_t> head_dim;  // if no heads are printed
   std::string not_judged, not_timed;     // why rows cannot be judged; why only their memory can, not their time
-  std::string peak_rank;  // the rank whose peak is printed: "first", "last"; empty: the one with the highest
+  std::string peak_rank;     // the rank whose peak is printed: "first", "last"; empty: the one with the highest
+  bool fine_tuning = false;  // rows that tune trained weights, all or adapters; a cause of forecasts (constants.hpp)
   // Dotted keys and values, as YAML, or "number in COLUMN" or "number after WORD in COLUMN", which a row without it
   // does not set. `over` also overrides the row's own knobs if these came from a column without details ("see recipe").
   std::vector<std::pair<std::string, std::string>> set, over;
@@ -39,6 +40,7 @@ struct Rule {
 struct Mapped {
   std::string cluster, gpu, framework, not_judged, not_timed, peak_rank;
   std::int64_t gpus_per_node = 8, head_dim = 128;
+  bool fine_tuning = false;
   std::vector<std::pair<std::string, std::string>> set, over;
 };
 

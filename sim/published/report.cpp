@@ -66,6 +66,9 @@ std::string forecasts_text(const std::vector<Prediction>& predictions, const Ove
     text += fmt::format("  {:<10} {:>5.1f} in the mean of tables; {} left out in turn, the worst {:.1f} ({})\n",
                         name(left), o.forecast(left) * 100, groups.size(), worst->forecast * 100, worst->name);
   }
+  if (const auto of = of_causes(predictions); of.tables > 0)
+    text += fmt::format("  of rows that have a cause {:.1f} in the mean of {} tables, {:.1f} with all constants\n",
+                        of.forecast * 100, of.tables, of.mean * 100);
   for (const auto left : kLeft) {
     text += fmt::format("\n{:<46} {:>5} {:>6} {:>9} {:>6}\n", fmt::format("left out: its {}", name(left)), "rows",
                         "mean", "forecast", "bias");

@@ -189,7 +189,8 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
                        "",
                        {},
                        mapped.not_timed,
-                       mapped.peak_rank};
+                       mapped.peak_rank,
+                       mapped.fine_tuning};
   if (!r.knobs.empty()) {
     const auto knobs = Json::parse(r.knobs);
     if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}, ""};

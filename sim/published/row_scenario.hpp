@@ -15,6 +15,7 @@ struct RowScenario {
   std::vector<std::string> sets;  // "batch.micro=2": changes from the row's knobs
   std::string not_timed;          // why its time cannot be judged
   std::string peak_rank = {};     // the rank whose peak is printed (mapping.hpp)
+  bool fine_tuning = false;       // as the rules say
 };
 
 // How much the scenario says about the framework: everything in the table, only the profile of its generation, or

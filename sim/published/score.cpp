@@ -65,7 +65,7 @@ Score score_table(const std::string& table, const std::vector<const Prediction*>
     if (!p->timed()) continue;
     errors.push_back(p->error());
     for (const auto left : kLeft)
-      if (p->forecast(left).missing.empty() && (left != Left::cause || !p->causes.empty()))
+      if (p->forecast(left).missing.empty())
         forecasts[static_cast<std::size_t>(left)].push_back(p->forecast_error(left));
     predicted.push_back(p->iteration_s), measured.push_back(*p->run.iteration_s);
     predicted_rate.push_back(p->flops_per_gpu / p->iteration_s);
@@ -160,6 +160,22 @@ std::vector<GroupScore> score_groups(const std::vector<Prediction>& predictions,
     all[i].mean = mean(absolute(errors[i])), all[i].forecast = mean(absolute(forecasts[i]));
   }
   return all;
+}
+
+OfCauses of_causes(const std::vector<Prediction>& predictions) {
+  std::map<std::string, std::size_t> rows;
+  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> tables;
+  for (const auto& p : predictions) {
+    if (!p.timed()) continue;
+    rows[p.run.table]++;
+    if (p.causes.empty() || !p.forecast(Left::cause).missing.empty()) continue;
+    auto& [errors, forecasts] = tables[p.run.table];
+    errors.push_back(std::abs(p.error())), forecasts.push_back(std::abs(p.forecast_error(Left::cause)));
+  }
+  std::vector<double> means, forecasts;
+  for (const auto& [table, of] : tables)
+    if (rows.at(table) > 1) means.push_back(mean(of.first)), forecasts.push_back(mean(of.second));
+  return {means.size(), mean(means), mean(forecasts)};
 }
 
 Overall overall(const std::vector<Score>& scores) {

@@ -96,6 +96,14 @@ struct GroupScore {
 };
 std::vector<GroupScore> score_groups(const std::vector<Prediction>& predictions, Left left);
 
+// Over tables of at least two timed rows, of their rows that have a cause. In the means of forecasts above, rows
+// without one count as predicted.
+struct OfCauses {
+  std::size_t tables = 0;
+  double mean = 0, forecast = 0;
+};
+OfCauses of_causes(const std::vector<Prediction>& predictions);
+
 double mean(const std::vector<double>& values);  // 0 of none
 
 // Nearest-rank quantile, 0 <= q <= 1, of a list that is not empty.

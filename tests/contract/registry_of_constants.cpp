@@ -1,16 +1,20 @@
 // configs/constants.yaml is complete and true: it lists every number in the code that affects prices, values equal
-// those of the files, each has an effect, and each family used in a fit can be predicted without it or says it cannot.
+// those of the files, each has an effect, each family used in a fit can be predicted without it or says it cannot, and
+// what runs of one cause gave says so.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "published/constants.hpp"
+#include "published/row_scenario.hpp"
 #include "scenario/document.hpp"
 #include "scenario/scenario.hpp"
 
@@ -79,6 +83,54 @@ std::string digest_of(const published::Constant& c, const std::vector<std::strin
       .digest;
 }
 
+// The causes of the rows of a family.
+struct CausesOfRows {
+  std::size_t rows = 0;
+  std::map<std::string, std::size_t> with;
+  struct Share {
+    bool any, every;
+  };
+  Share count(const std::string& cause) const {
+    const auto found = with.find(cause);
+    return {found != with.end(), found != with.end() && found->second == rows};
+  }
+};
+
+// Of every table of runs that is shipped.
+std::map<std::string, CausesOfRows> families_of_tables() {
+  const auto mapping = published::read_mapping();
+  std::map<std::string, CausesOfRows> families;
+  for (const auto& file : std::filesystem::directory_iterator(TEST_DATA "/fidelity")) {
+    if (file.path().extension() != ".csv" || !published::is_table_of_runs(file.path())) continue;
+    for (const auto& run : published::read_runs(file.path())) {
+      if (!run.iteration_s && !run.tflops && !run.mfu) continue;  // no constant of time is of a row without one
+      const auto row = published::scenario_of(run, mapping, published::FrameworkDetail::knobs);
+      if (!row.not_judged.empty() || !row.not_timed.empty()) continue;
+      try {
+        const auto scenario = scenario::load_text(row.yaml, "x", row.sets);
+        const auto kind = scenario::run_class(scenario);
+        auto& family = families[published::family_of(run.table, kind.gpu, kind.framework)];
+        family.rows++;
+        for (const auto& cause : published::causes_of(scenario, kind, row.fine_tuning)) family.with[cause]++;
+      } catch (const UserError&) {
+        continue;  // not judged
+      }
+    }
+  }
+  return families;
+}
+
+// The publishers of tables that list something other than training runs: what offloading takes, for example.
+std::set<std::string> tables_without_runs() {
+  std::set<std::string> publishers;
+  std::istringstream text(text_of(TEST_DATA "/fidelity/offload.csv"));
+  for (std::string line; std::getline(text, line);) {
+    const auto family = published::family_of(line.substr(0, line.find('-')), "", "");
+    publishers.insert(family.substr(0, family.find('@')));
+  }
+  return publishers;
+}
+
 }  // namespace
 
 TEST_CASE("every number of the code that prices stands in the registry, and nothing else does") {
@@ -97,12 +149,48 @@ TEST_CASE("values are those of the files, and act; so does every other route") {
     CAPTURE(c.framework);
     const auto plain = digest_of(c, {});
     CHECK(digest_of(c, {c.key + "=" + c.value}) == plain);
-    for (const auto& [family, route] : c.without) {
+    for (const auto& [family, routes] : c.without)
+      for (const auto& route : routes) {
+        CAPTURE(family);
+        if (route.value.empty() || route.value == c.value) continue;
+        CHECK(!route.source.empty());
+        CHECK(digest_of(c, {c.key + "=" + route.value}) != plain);
+      }
+  }
+}
+
+TEST_CASE("what only runs of one cause gave says so, and its substitutes do") {
+  const auto families = families_of_tables();
+  CHECK(families.size() > 50);
+  // All causes that every row of every one of these families has, and those that some row of each has.
+  const auto check = [&](const std::vector<std::string>& saw, const std::vector<std::string>& causes) {
+    std::set<std::string> all(std::begin(published::kCauses), std::end(published::kCauses)), some = all;
+    for (const auto& family : saw) {
       CAPTURE(family);
-      if (route.value.empty() || route.value == c.value) continue;
-      CHECK(!route.source.empty());
-      CHECK(digest_of(c, {c.key + "=" + route.value}) != plain);
+      const auto known = families.find(family);
+      if (known == families.end()) {  // its table is none of training runs
+        CHECK(tables_without_runs().count(family.substr(0, family.find('@'))));
+        return;
+      }
+      std::erase_if(all, [&](const auto& cause) { return !known->second.count(cause).every; });
+      std::erase_if(some, [&](const auto& cause) { return !known->second.count(cause).any; });
     }
+    for (const auto& cause : all) {
+      CAPTURE(cause);
+      CHECK(std::count(causes.begin(), causes.end(), cause) == 1);
+    }
+    for (const auto& cause : causes) {
+      CAPTURE(cause);
+      CHECK(some.count(cause));
+    }
+  };
+  for (const auto& c : published::read_constants()) {
+    CAPTURE(c.where);
+    CAPTURE(c.key);
+    check(c.saw, c.causes);
+    for (const auto& [family, routes] : c.without)
+      for (const auto& route : routes)
+        if (!route.saw.empty()) check(route.saw, route.causes);
   }
 }
 
@@ -114,7 +202,7 @@ TEST_CASE("what configurations call fitted to runs stands in the registry") {
   std::set<std::string> keys;
   for (const auto& c : published::read_constants()) keys.insert(c.key.substr(c.key.rfind('.') + 1));
   // Constants that only affect memory, or shares of an entry.
-  for (const char* known : {"flat_gradient_bytes", "host_optimizer_bytes", "host_backward_factor"}) keys.insert(known);
+  for (const char* known : {"flat_gradient_bytes", "host_backward_factor"}) keys.insert(known);
   static const std::regex entry(R"(^([a-z0-9_]+):)");
   for (const char* folder : {"gpus", "frameworks", "clusters"})
     for (const auto& file : std::filesystem::directory_iterator(PROJECT_ROOT "/configs/" + std::string(folder))) {

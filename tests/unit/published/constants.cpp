@@ -59,16 +59,44 @@ TEST_CASE("what a framework, a GPU or a cause gave") {
   const auto all = constants(
       "  - {key: framework.a, value: 1, width: 0.1, saw: [p@h100/x, q@a100/x], without: {any: {value: 2, source: s}}}\n"
       "  - {key: framework.b, value: 1, width: 0.1, saw: [p@h100/x, q@a100/y], without: {}}\n"
-      "  - {key: framework.c, value: 1, width: 0.1, saw: [p@h100/x, q@h100/y], without: {}, cause: eager}\n");
+      "  - {key: framework.c, value: 1, width: 0.1, saw: [p@h100/x, q@h100/y], without: {}}\n"
+      "  - {key: framework.d, value: 1, width: 0.1, saw: [s@v100/z], without: {any: none}, cause: eager}\n");
   const auto left = [&](Left what) { return forecast_of(all, {"r@h100/x", "h100", "x", {"eager", "routing"}}, what); };
   CHECK(left(Left::family).sets.empty());  // it gave nothing
   CHECK(left(Left::framework).sets == std::vector<std::string>{"framework.a=2"});
   CHECK(left(Left::framework).missing.empty());  // y supports b and c
   CHECK(left(Left::gpu).missing == std::vector<std::string>{"framework.c"});
-  CHECK(left(Left::cause).missing == std::vector<std::string>{"framework.c"});
+  CHECK(left(Left::cause).missing == std::vector<std::string>{"framework.d"});
+}
+
+TEST_CASE("causes of a run") {
+  using Causes = std::vector<std::string>;
   scenario::RunClass run;
+  CHECK(causes_of(run, {}).empty());
   run.precision = "fp8", run.sequence = 32768, run.eager = true;
-  CHECK(causes_of(run, true) == std::vector<std::string>{"routing", "eager", "8 or 4 bits", "long context"});
+  CHECK(causes_of(run, {.natural_routing = true}) == Causes{"routing", "eager", "8 or 4 bits", "long context"});
+  CHECK(causes_of({}, {.fine_tuning = true}) == Causes{"fine-tuning"});
+  scenario::RunClass adapters;
+  adapters.adapters = true;
+  CHECK(causes_of(adapters, {}) == Causes{"fine-tuning"});
+  CHECK(causes_of({}, {.eager_launches = true}) == Causes{"eager"});
+}
+
+TEST_CASE("a substitute that rests on what is left out is no substitute") {
+  const auto all = constants(
+      "  - {key: framework.a, value: 80, width: 0.1, saw: [p@h100/x], cause: [fine-tuning, eager], without: {any: "
+      "[{value: "
+      "40, source: s, saw: q@h100/y, cause: eager}, {value: 0, source: t}]}}\n");
+  const auto left = [&](Left what, std::vector<std::string> causes) {
+    return forecast_of(all, {"p@h100/x", "h100", "x", std::move(causes)}, what).sets;
+  };
+  using Sets = std::vector<std::string>;
+  CHECK(left(Left::family, {}) == Sets{"framework.a=40"});
+  CHECK(left(Left::framework, {}) == Sets{"framework.a=40"});
+  CHECK(left(Left::gpu, {}) == Sets{"framework.a=0"});  // both of one GPU
+  CHECK(left(Left::cause, {"fine-tuning"}) == Sets{"framework.a=40"});
+  CHECK(left(Left::cause, {"fine-tuning", "eager"}) == Sets{"framework.a=0"});
+  CHECK(left(Left::cause, {"routing"}).empty());
 }
 
 TEST_CASE("the registry says what is wrong with it") {
@@ -78,6 +106,10 @@ TEST_CASE("the registry says what is wrong with it") {
         std::string::npos);
   CHECK(error("  - {key: a, value: 1, width: 0, saw: [f], without: {any: maybe}}\n").find("'none'") !=
         std::string::npos);
+  CHECK(error("  - {key: a, value: 1, width: 0, saw: [f, g], cause: eager, without: {}}\n") ==
+        "'a' is of one cause and has no route 'any' without it");
+  CHECK(error("  - {key: a, value: 1, width: 0, saw: [f, g], cause: heat, without: {any: none}}\n")
+            .find("found 'heat'") != std::string::npos);
 }
 
 TEST_CASE("families are scored with and without what they gave") {

@@ -69,7 +69,7 @@ TEST_CASE("the first machine and the first framework count, settings add up") {
       "  - {when: {framework: mega}, software: megatron-2025}\n"
       "  - {when: {software: =megatron-2021, framework: '2026'}, software: megatron-2026, set: {a: 2}}\n"
       "  - {when: {table: ^x}, not_judged: odd}\n"
-      "  - {when: {table: ^y}, not_timed: toy, over: {b: {c: [1, two]}}}\n");
+      "  - {when: {table: ^y}, not_timed: toy, fine_tuning: true, over: {b: {c: [1, two]}}}\n");
   const auto first = m.of(run({{"gpu", "A100"}, {"framework", "Megatron"}}));
   CHECK(first.cluster == "fast");
   CHECK(first.gpus_per_node == 4);
@@ -85,6 +85,7 @@ TEST_CASE("the first machine and the first framework count, settings add up") {
   CHECK(third.cluster == "mine");
   CHECK(third.framework == "theirs");
   CHECK(third.not_timed == "toy");
+  CHECK(third.fine_tuning);
   CHECK(third.over == std::vector<std::pair<std::string, std::string>>{{"b", "{c: [1, two]}"}});
   CHECK(m.of(run({{"table", "x1"}})).not_judged == "odd");
 }
