@@ -77,6 +77,47 @@ void add_forecasts(Prediction& p, const RowScenario& row, const std::vector<Cons
   }
 }
 
+// What a key that nothing tells may be. Of recomputation the least that fits, and the next: nobody repeats more than
+// memory asks for by two steps.
+std::vector<std::string> plausible(const std::string& key) {
+  if (key == "training.recompute") return {"none", "selective", "full"};
+  if (key == "framework.dispatcher") return {"nccl", "deepep"};
+  return {"false", "true"};
+}
+
+// Of a row whose recipe is not told: the first plausible values that fit, as changes, and how much shorter and longer
+// than with these the step is with others.
+struct Untold {
+  std::vector<std::string> sets;
+  scenario::BandRange steps;
+};
+Untold untold(const RowScenario& row, const Run& run, const std::vector<std::string>& sets) {
+  Untold all;
+  for (const auto& key : row.untold) {
+    std::vector<std::pair<std::string, double>> steps;
+    for (const auto& value : plausible(key)) {
+      auto with = sets;
+      with.insert(with.end(), all.sets.begin(), all.sets.end()), with.push_back(key + "=" + value);
+      try {
+        const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", run.file, run.line), with);
+        const auto prediction = answer::predict(scenario, {.summary = {.critical_path = false}, .assumptions = false});
+        if (prediction.summary.fits.value_or(true))
+          steps.emplace_back(key + "=" + value, to_seconds(prediction.summary.iteration));
+      } catch (const UserError&) {
+        continue;  // not of this framework
+      }
+      if (steps.size() == 2) break;
+    }
+    if (steps.empty()) continue;
+    all.sets.push_back(steps.front().first);
+    for (const auto& [change, seconds] : steps) {
+      all.steps.low = std::min(all.steps.low, seconds / steps.front().second);
+      all.steps.high = std::max(all.steps.high, seconds / steps.front().second);
+    }
+  }
+  return all;
+}
+
 Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector<Constant>& constants,
                        const ValidationRun& options) {
   Prediction p;
@@ -88,6 +129,8 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
   try {
     auto sets = row.sets;
     sets.insert(sets.end(), options.sets.begin(), options.sets.end());
+    const auto recipe = untold(row, run, sets);
+    sets.insert(sets.end(), recipe.sets.begin(), recipe.sets.end());
     const auto scenario = scenario::load_text(row.yaml, fmt::format("{}:{}", run.file, run.line), sets);
     const auto prediction = answer::predict(scenario, {.without = options.without,
                                                        .summary = {.memory = options.memory, .critical_path = false},
@@ -97,7 +140,8 @@ Prediction predict_row(const Run& run, const Mapping& mapping, const std::vector
     p.kind = scenario::run_class(scenario, waiting(summary));
     p.family = family_of(p.run.table, p.kind.gpu, p.kind.framework);
     p.causes = causes_of(scenario, p.kind, row.fine_tuning);
-    p.band = summary.error_band;
+    p.band = summary.error_band, p.recipes = recipe.steps;
+    if (p.band.low) *p.band.low *= p.recipes.low, *p.band.high *= p.recipes.high;
     // If only a rate is printed, the time follows from the model FLOPs as counted here.
     if (p.run.tflops)
       p.run.iteration_s = prediction.lowered->model_flops.value() *

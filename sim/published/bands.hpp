@@ -2,7 +2,7 @@
 // widths by feature, fitted so that of the runs with a feature a tenth lie beyond the band on either side.
 //
 // A run is a sample up to four times: as predicted, and as predicted without what its family, its framework and its GPU
-// gave, which is what a run unlike those is told of. Tables weigh the same.
+// gave, which is what a run unlike those is told of. Tables weigh the same; how much is known is counted in families.
 #pragma once
 #include <cstddef>
 #include <string>

@@ -21,8 +21,11 @@ bool among(const std::string& text, const std::set<std::string>& all) { return a
 // "see recipe script", "not printed", "recipe default": the source has a value, and the table does not tell it.
 bool untold(const std::string& text) {
   return among(text, {"", "n/a", "-", "?", "unknown", "default"}) || text.starts_with("see ") ||
-         text.starts_with("not printed") || text.starts_with("none printed") || text.starts_with("recipe");
+         text.starts_with("not printed") || text.starts_with("none printed") || text.starts_with("recipe") ||
+         text.starts_with("not stated") || text.starts_with("unstated");
 }
+// Said in words, where nothing said may just be a table without such a column.
+bool says_untold(const std::string& text) { return text.size() > 1 && untold(text); }
 
 // Words between spaces and punctuation; names keep their underscores.
 std::vector<std::string> words_of(const std::string& text) {
@@ -53,6 +56,8 @@ class Reader {
   template <class Read>
   void column(const char* name, const char* key, Read read) {
     const auto cell = lower(run_.cell(name));
+    if (says_untold(cell) && among(key, {"framework.dispatcher", "framework.expert_overlap"}))
+      recipe.untold.emplace_back(key);
     if (untold(cell)) return;
     const std::optional<std::string> value = read(cell);
     if (!value)
@@ -182,6 +187,7 @@ Recipe recipe_of(const Run& run, bool experts) {
   reader.column("loss", "framework.loss", loss);
   reader.column("lengths", "batch.lengths", lengths);
   const auto text = lower(run.recompute);
+  if (says_untold(text)) recipe.untold.emplace_back("training.recompute");
   if (text.starts_with("full")) recipe.recompute = "full";
   if (!holds(text, "selective")) return recipe;
   recipe.recompute = "selective";

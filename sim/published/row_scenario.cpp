@@ -143,6 +143,17 @@ std::string other_gpu(const Run& r, const std::string& cluster) {
   return named ? "" : gpu;
 }
 
+// Whether rules or the row's knobs set a key, by its name of today or an older one.
+bool says_of(const Run& r, const Mapped& mapped, const std::string& key) {
+  const auto same = [&](const auto& each) { return scenario::path_of_today(each.first) == key; };
+  if (std::any_of(mapped.set.begin(), mapped.set.end(), same)) return true;
+  if (std::any_of(mapped.over.begin(), mapped.over.end(), same)) return true;
+  if (r.knobs.empty()) return false;
+  const auto knobs = Json::parse(r.knobs);
+  return knobs.is_object() && std::any_of(knobs.members().begin(), knobs.members().end(),
+                                          [&](const auto& each) { return scenario::path_of_today(each.key) == key; });
+}
+
 // Filters framework settings by the requested detail.
 bool wanted(const std::string& key, FrameworkDetail detail) {
   return detail == FrameworkDetail::knobs || !key.starts_with("framework.");
@@ -200,6 +211,8 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   for (const auto& [key, value] : mapped.over)
     if (wanted(key, detail) && !(recipe.lists_modules && key == "training.recompute"))
       scenario.sets.push_back(key + "=" + value);
+  for (const auto& key : recipe.untold)
+    if (wanted(key, detail) && !says_of(r, mapped, key)) scenario.untold.push_back(key);
   return scenario;
 }
 

@@ -16,6 +16,8 @@ struct RowScenario {
   std::string not_timed;          // why its time cannot be judged
   std::string peak_rank = {};     // the rank whose peak is printed (mapping.hpp)
   bool fine_tuning = false;       // as the rules say
+  // Keys that its source does not tell, nor rules, nor its knobs: recipe.hpp.
+  std::vector<std::string> untold = {};
 };
 
 // How much the scenario says about the framework: everything in the table, only the profile of its generation, or

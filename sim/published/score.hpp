@@ -33,7 +33,8 @@ struct Prediction {
   bool narrow = false;              // its peak is near the memory of the device
   timeline::Breakdown breakdown{};  // of the rank that ends last
   scenario::RunClass kind;          // as resolved, for the error bands
-  scenario::ErrorBand band;         // as a scenario is told
+  scenario::ErrorBand band;         // as a scenario is told, times `recipes`
+  scenario::BandRange recipes{};    // steps of other recipes that its source leaves open, over the predicted one
   std::string family;
   std::vector<std::string> causes;
   // Predicted without some constants (constants.hpp): as with them if there are none. `missing`: those without

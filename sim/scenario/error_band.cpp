@@ -79,6 +79,8 @@ constexpr Feature kFeatures[] = {
      [](const RunClass& r) { return double(r.experts == "fine"); }},
     {"eager", "with eager kernels", [](const RunClass& r) { return double(r.eager); }},
     {"adapters", "of fine-tuning with adapters", [](const RunClass& r) { return double(r.adapters); }},
+    {"eager_launches", "with fused kernels that Python launches one by one",
+     [](const RunClass& r) { return double(r.one_by_one && !r.eager); }},
     {"few_tokens", "with few tokens in a micro-batch",
      [](const RunClass& r) { return std::clamp(2 - r.tokens / kFewTokens, 0., 1.); }},
     {"low_precision", "in 8 or 4 bits",
@@ -124,7 +126,7 @@ BandModel read_model(Diagnostics& problems, const Node& root) {
     for (const Node* item : list->items) {
       MapReader map(problems, *item, "factor");
       model.factors[map.text("feature")] = sides(map);
-      map.find("tables"), map.find("rows");
+      map.find("families"), map.find("tables");
       map.finish();
     }
   if (const Node* all = file.require("sizes", "of all runs")) {
@@ -195,6 +197,7 @@ RunClass run_class(const Scenario& scenario, double waiting) {
   run.waiting = waiting;
   run.eager = t.kernels == models::Kernels::unfused;
   run.adapters = t.frozen();
+  run.one_by_one = c.framework.launches == models::LaunchCounts::eager;
   run.unlike = unlike_all_runs(scenario);
   return run;
 }

@@ -29,6 +29,7 @@ struct RunClass {
   double waiting = 0;   // share of the step in which the rank that ends last computes nothing
   bool eager = false;   // norms and activations are operations of their own
   bool adapters = false;
+  bool one_by_one = false;  // Python launches the kernels of a layer one by one, fused or not
   // Properties that no published run of the tables has, worded for a sentence: "with parameter servers".
   std::vector<std::string> unlike = {};
 };

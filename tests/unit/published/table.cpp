@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "published/against.hpp"
 #include "published/layout.hpp"
 #include "published/row_scenario.hpp"
 #include "published/run.hpp"
@@ -149,6 +150,28 @@ TEST_CASE("columns of a recipe: what they say counts, what they do not say is le
   const auto untold = recipe("see recipe", "see recipe,not printed,yes,n/a,,,,packed");
   REQUIRE(untold.not_judged == "");
   CHECK(untold.yaml == recipe("none", ",,,,,,,").yaml);
+  CHECK(untold.untold ==
+        std::vector<std::string>{"framework.dispatcher", "framework.expert_overlap", "training.recompute"});
+  CHECK(recipe("none", ",,,,,,,").untold.empty());  // a table without such columns is not asked
+  CHECK(recipe("not stated", "nccl,no,,,,,,").untold == std::vector<std::string>{"training.recompute"});
+}
+
+TEST_CASE("what a source does not tell of a recipe is what fits, and its band holds the next") {
+  const auto predicted = [](const char* recompute) {
+    const Table table(
+        "id,framework,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,n_gpus,tp,pp,zero_stage,micro_batch,global_"
+        "batch,"
+        "recompute,iter_time_s\n" +
+        fmt::format("a-1,mine,GPT,32,4096,32,32,16384,51200,2048,A100,64,8,1,1,4,64,{},1\n", recompute));
+    return published::predict(read_runs(table.path()), {.forecast = false})[0];
+  };
+  const auto none = predicted("none"), selective = predicted("selective"), untold = predicted("see script");
+  REQUIRE(none.not_judged == "");
+  CHECK(untold.iteration_s == none.iteration_s);
+  CHECK(untold.recipes.low == 1);
+  CHECK(untold.recipes.high == doctest::Approx(selective.iteration_s / none.iteration_s));
+  CHECK(*untold.band.high == doctest::Approx(*none.band.high * untold.recipes.high));
+  CHECK(none.recipes.high == 1);
 }
 
 TEST_CASE("a recipe's cell that says nothing known leaves its row not judged") {
