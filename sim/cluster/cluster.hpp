@@ -119,6 +119,7 @@ struct ClusterSpec {
   std::int64_t nics_per_node = 0;
   Bandwidth nic;  // one NIC, one way
   Time nic_latency;
+  Time nic_ramp;                      // w seconds on the wire take the root of w times this longer
   double nic_efficiency = 1;          // collectives over NICs
   double nic_message_efficiency = 1;  // point-to-point over NICs
   std::int64_t nics_per_group = 0;    // of a node, used by a group with several but not all of its GPUs; 0 = all

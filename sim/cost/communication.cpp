@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 #include "cost/constants.hpp"
@@ -39,6 +40,7 @@ cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const clu
   spec.nics_per_node = there.nics.value_or(here.nics_per_node > 0 ? here.nics_per_node : there.gpus);
   spec.nic = there.nic.value_or(here.nic) * (1 / curves.time_factor);
   spec.nic_latency = turned(there.nic_latency.value_or(here.nic_latency));
+  spec.nic_ramp = turned(here.nic_ramp);
   return spec;
 }
 
@@ -182,6 +184,7 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   } else {
     const auto measured = across(group, kind, size);
     const auto priced = [&](const collective::Algorithm& algorithm, double seconds) {
+      seconds += ramp(algorithm, group, size);
       if (measured)
         seconds = std::max(seconds * *measured,
                            collective::split(algorithm, shape, size).out / reach.out.front().rate.value());
@@ -193,6 +196,18 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   if (kind == CollectiveKind::shift && choice.algorithm)
     for (const auto& send : sends_of_shift(group, size)) choice.seconds = std::max(choice.seconds, message(send));
   return choice;
+}
+
+// Seconds until NICs, their queues and what feeds them are full: as inside a node, the root of the time on the wire.
+double CommunicationModel::ramp(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const {
+  const auto& spec = machine_.spec();
+  const auto& reach = machine_.reach(group);
+  if (spec.nic_ramp <= Time{} || reach.out.empty()) return 0;
+  const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(reach.in_domain));
+  double rate = std::numeric_limits<double>::infinity();
+  for (const auto& border : reach.out) rate = std::min(rate, border.rate.value());
+  const double wire = collective::split(algorithm, shape, size).out / (rate * spec.nic_efficiency * spec.fabric);
+  return std::sqrt(to_seconds(spec.nic_ramp) * wire);
 }
 
 // Seconds of links between GPUs that traffic to NICs uses as well.
@@ -233,8 +248,9 @@ Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, By
   quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, runtime_);
   for (auto& candidate : quote.candidates) {
     if (reach.out.empty() || !candidate.form) continue;
+    candidate.form->ramp = ramp(*candidate.algorithm, group, size);
     candidate.shared = shared(*candidate.algorithm, group, size);
-    candidate.seconds = std::max(candidate.seconds, candidate.shared);
+    candidate.seconds = std::max(candidate.seconds + candidate.form->ramp, candidate.shared);
   }
   return quote;
 }

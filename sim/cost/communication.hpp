@@ -66,6 +66,7 @@ class CommunicationModel {
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   std::optional<double> across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   double shared(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const;  // s
+  double ramp(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const;    // s
   // Whether curves apply to this many ranks inside a node of this machine.
   bool corrects(CollectiveKind kind, std::uint32_t ranks) const;
 

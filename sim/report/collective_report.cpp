@@ -86,6 +86,7 @@ std::vector<Row> closed_form(const cost::CommunicationModel& model, const OneCol
   if (form.hidden > 0) rows.push_back({"hidden", "-" + time_text(form.hidden), "one of the two behind the other"});
   add("hops", form.hops * form.net_latency, count_of(form.hops, form.net_latency) + " between nodes");
   add("steps", form.steps * form.latency, count_of(form.steps, form.latency) + " inside nodes");
+  add("ramp", form.ramp, "until NICs and their queues are full");
   rows.push_back({"sum", time_text(form.seconds()), ""});
   if (one.chosen && one.quote.across)
     rows.push_back({"measured", time_text(one.seconds),
