@@ -85,10 +85,10 @@ struct Case {
   double seconds() const { return model().choose(group(), kind, size).seconds; }
   std::string text() const {
     return fmt::format(
-        "{} {} in {}, {} of {} x {}, {} B; NVLink {:.4g} {} ps {}, NIC {} x {:.4g} {} ps, fabric {}, {} {}", spec.name,
-        spec.topology.name, spec.node_topology.name, name(kind), members, domains, size.count(), spec.nvlink.value(),
-        spec.nvlink_latency.count(), spec.interconnect.name, spec.nics_per_node, spec.nic.value(),
-        spec.nic_latency.count(), spec.fabric, curves.name, show(version));
+        "{} {} in {}, {} of {} x {}, {} B; NVLink {:.4g} {} ps {}, NIC {} x {:.4g} {} ps ramp {} ps, fabric {}, {} {}",
+        spec.name, spec.topology.name, spec.node_topology.name, name(kind), members, domains, size.count(),
+        spec.nvlink.value(), spec.nvlink_latency.count(), spec.interconnect.name, spec.nics_per_node, spec.nic.value(),
+        spec.nic_latency.count(), spec.nic_ramp.count(), spec.fabric, curves.name, show(version));
   }
 };
 
@@ -119,6 +119,7 @@ Case drawn(Drawn& d) {
     s.fabric = d.of({1., 1., .96, .625});
     s.nvlink_message = s.nvlink * d.between(.1, 1), s.nvlink_gather = s.nvlink * .7;
     s.message_overhead = d.of({Time(), seconds(250e-6)});
+    s.nic_ramp = d.of({Time(), seconds(140e-6)});
   }
   c.spec.nodes = 8;
   c.version = d.of<Version>({{2, 7}, {2, 12}, {2, 18}, {2, 29}});

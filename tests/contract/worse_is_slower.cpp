@@ -37,14 +37,11 @@ struct Key {
   const char* name;
   bool more_is_better;
 };
-constexpr Key kLinks[] = {{"cluster.links.scale_up.bandwidth", true},
-                          {"cluster.links.scale_up.latency", false},
-                          {"cluster.links.scale_out.bandwidth", true},
-                          {"cluster.links.scale_out.latency", false},
-                          {"cluster.links.scale_out.ramp", false},
-                          {"cluster.links.scale_out.efficiency", true},
-                          {"cluster.links.scale_out.message_efficiency", true},
-                          {"cluster.message_overhead", false}};
+constexpr Key kLinks[] = {
+    {"cluster.links.scale_up.bandwidth", true},   {"cluster.links.scale_up.latency", false},
+    {"cluster.links.scale_out.bandwidth", true},  {"cluster.links.scale_out.latency", false},
+    {"cluster.links.scale_out.efficiency", true}, {"cluster.links.scale_out.message_efficiency", true},
+    {"cluster.message_overhead", false}};
 constexpr Key kGpu[] = {{"cluster.gpu.sms", true},
                         {"cluster.gpu.memory_bandwidth", true},
                         {"cluster.gpu.sustained_memory_bandwidth", true}};
