@@ -1,6 +1,8 @@
 // Collectives and messages across nodes, solved by hand.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "base/error.hpp"
 #include "cluster/fields.hpp"
 #include "cost/constants.hpp"
@@ -234,4 +236,23 @@ TEST_CASE("oversubscribed leaves limit groups that cross them, and no others") {
   // Two neighbouring nodes share a leaf.
   CHECK(m.choose({all_reduce, kSize, {16, 1}}).seconds ==
         Approx(inside + 1e9 / 170e9 / .92 / (1e9 / 16 / (512 << 10)) + 2 * 25e-6).epsilon(1e-9));
+}
+
+TEST_CASE("NICs that take time to fill add the root of the time on the wire, by every door") {
+  auto machine = test::dgx_a100(4);
+  const CommunicationModel plain(machine, {}, kNewestNccl);
+  machine.nic_ramp = seconds(100e-6);
+  const CommunicationModel ramped(machine, {}, kNewestNccl);
+  const GroupShape all{32, 1}, node{8, 1};
+  // A ring over all 32: 2 x 31/32 GB out of each node over 170 GB/s.
+  const double more = std::sqrt(100e-6 * 2. * 31 / 32 * 1e9 / 170e9);
+  CHECK(ramped.choose(all, all_reduce, kSize).seconds ==
+        Approx(plain.choose(all, all_reduce, kSize).seconds + more).epsilon(1e-9));
+  CHECK(ramped.choose(node, all_reduce, kSize).seconds == plain.choose(node, all_reduce, kSize).seconds);
+  const auto quote = ramped.quote(all, all_reduce, kSize);
+  for (const auto& candidate : quote.candidates)
+    if (candidate.algorithm == quote.choice.algorithm) {
+      CHECK(candidate.seconds == Approx(quote.choice.seconds).epsilon(1e-9));
+      CHECK(candidate.form->ramp == Approx(more).epsilon(1e-9));
+    }
 }
