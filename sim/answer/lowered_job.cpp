@@ -91,7 +91,8 @@ LoweredJob prepare_concrete(const scenario::Scenario& scenario, const Effect* wi
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   append(lowered.warnings, staged.warnings);
   append(lowered.assumptions, staged.assumptions);
-  if (assumed) append(lowered.assumptions, assumed_framework(scenario, lowered));
+  if (!assumed) return lowered;
+  append(lowered.assumptions, assumed_framework(scenario, lowered));
   for (auto& a : staged.cost.assumptions(works, lowered.durations, runs_of_works(lowered.graph), conditions))
     lowered.assumptions.push_back(std::move(a.text));
   if (!c.framework.native_kernels)  // native kernels use their own collectives

@@ -49,9 +49,9 @@ struct LoweredJob {
   std::vector<std::string> assumptions, warnings;
 };
 
-// `without`: one effect of the cost model left out; null = the whole model. `assumed`: also says which constants of the
-// framework that were not measured this step depends on. Throws UserError when degrees, batch, model
-// and cluster do not fit together, or when a graph of this schedule would be wrong.
+// `without`: one effect of the cost model left out; null = the whole model. `assumed`: also says which constants that
+// were not measured the step depends on, which prices it once more for each. Throws UserError when degrees, batch,
+// model and cluster do not fit together, or when a graph of this schedule would be wrong.
 LoweredJob prepare(const scenario::Scenario& scenario, const Effect* without = nullptr, bool assumed = true);
 
 // Throws what prepare() throws; returns its warnings beyond those of the file, from the smallest graph of the scenario
