@@ -40,6 +40,7 @@ std::string why_not_judged(const Run& r, bool model_named) {
 // KEY=VALUE, where a later one wins.
 struct Settings {
   std::vector<std::string> all;
+  std::ptrdiff_t named = 0;  // of these, the first say what the scenario is called
 
   void put(const std::string& key, const std::string& value) { all.push_back(key + "=" + value); }
   void put(const std::string& key, std::int64_t value) { put(key, std::to_string(value)); }
@@ -178,7 +179,7 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   if (!recipe.unread.empty()) return {"", recipe.unread, {}, ""};
 
   Settings s;
-  s.put("version", 1), s.put("name", r.id);
+  s.put("version", 1), s.put("name", r.id), s.named = 2;
   put_model(s, r, mapped);
   put_cluster(s, r, mapped);
   put_parallelism(s, r);
@@ -201,7 +202,9 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
                        {},
                        mapped.not_timed,
                        mapped.peak_rank,
-                       mapped.fine_tuning};
+                       mapped.fine_tuning,
+                       {},
+                       fmt::format("{}", fmt::join(s.all.begin() + s.named, s.all.end(), "\n"))};
   if (!r.knobs.empty()) {
     const auto knobs = Json::parse(r.knobs);
     if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}, ""};
