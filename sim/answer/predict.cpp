@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "answer/post_validation.hpp"
+#include "answer/simulated.hpp"
 #include "answer/unused_settings.hpp"
 #include "answer/whole_run.hpp"
 #include "base/error.hpp"
@@ -89,15 +90,7 @@ Result predict(const scenario::Scenario& scenario, const Options& options) {
     if (const auto strategy = best_resharding(scenario, options)) return as_chosen(scenario, options, *strategy);
   auto lowered = std::make_shared<LoweredJob>(prepare(scenario, options.without, options.assumptions));
   const auto simulator = engine::make_sim();
-  backend::RunOptions run;
-  run.durations = lowered->durations;
-  run.held = lowered->held;
-  run.iterations = scenario.data_parallel.performed > 0 ? 1 : scenario.simulate.iterations;
-  run.engine = options.engine;
-  if (run.engine == "auto" && scenario.simulate.contention == scenario::Contention::on && lowered->resource_map)
-    run.engine = "fluid";
-  run.footprints = lowered->footprints;
-  if (lowered->resource_map) run.places = &lowered->resource_map->places;
+  const auto run = run_of(*lowered, options.engine);
   Result prediction;
   prediction.timeline = simulator->prepare(lowered->graph)->run(run);
   if (scenario.optimizer_sync.post_validation && scenario.optimizer_sync.performed == 0) {

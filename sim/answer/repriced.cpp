@@ -52,15 +52,6 @@ std::optional<graph::ResourceTable> places_on(const lower::ResourceMap& around, 
   return places;
 }
 
-bool alike(const std::vector<graph::Footprint>& a, const std::vector<graph::Footprint>& b) {
-  const auto same_share = [](const graph::Share& x, const graph::Share& y) {
-    return x.way == y.way && x.weight == y.weight && x.hold == y.hold;
-  };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const auto& x, const auto& y) {
-    return x.moving == y.moving && x.trailing == y.trailing && x.rate == y.rate &&
-           std::equal(x.shares.begin(), x.shares.end(), y.shares.begin(), y.shares.end(), same_share);
-  });
-}
 bool alike(const graph::ResourceTable& a, const graph::ResourceTable& b) {
   return std::equal(a.resources.begin(), a.resources.end(), b.resources.begin(), b.resources.end(),
                     [](const auto& x, const auto& y) { return x.capacity == y.capacity; });
@@ -91,7 +82,7 @@ std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const 
     if (!places) return std::nullopt;
     footprints = cost.footprints(works, durations, conditions);
     run.footprints = footprints, run.places = &*places;
-    same = same && alike(footprints, lowered.footprints) && alike(*places, lowered.resource_map->places);
+    same = same && footprints == lowered.footprints && alike(*places, lowered.resource_map->places);
     if (other.simulate.contention == scenario::Contention::on) run.engine = "fluid";
   }
   if (same) return base_.summary.iteration;

@@ -20,6 +20,7 @@ class Csr {
     values_.insert(values_.end(), row.begin(), row.end());
     offsets_.push_back(static_cast<std::uint32_t>(values_.size()));
   }
+  friend bool operator==(const Csr&, const Csr&) = default;
   std::size_t bytes() const { return offsets_.size() * sizeof(std::uint32_t) + values_.size() * sizeof(T); }
 
  private:

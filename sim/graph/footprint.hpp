@@ -53,6 +53,7 @@ struct Share {
   Way way;
   std::int64_t weight;    // of each resource, per unit of progress: capacity units
   std::int64_t hold = 0;  // held exclusively while it runs
+  friend bool operator==(const Share&, const Share&) = default;
 };
 
 struct Footprint {
@@ -60,6 +61,7 @@ struct Footprint {
   Time trailing;          // then: message latency and other time without a kernel; loads no resource
   std::int64_t rate = 0;  // alone, in kRateUnit; fair sharing compares these: bytes
   std::vector<Share> shares;
+  friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 
 // The bytes that a work moves, whatever link time they take.

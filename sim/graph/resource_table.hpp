@@ -15,6 +15,7 @@ namespace rehearsal::graph {
 struct Load {
   std::uint32_t resource;
   std::int64_t parts;  // times the weight of a Share, or its hold
+  friend bool operator==(const Load&, const Load&) = default;
 };
 
 class ResourceTable {
@@ -25,6 +26,7 @@ class ResourceTable {
     Wide capacity;
     std::uint32_t origin;
     std::uint32_t count = 1;  // number of real ones that it represents
+    friend bool operator==(const Resource&, const Resource&) = default;
   };
 
   std::vector<Resource> resources;
@@ -43,6 +45,7 @@ class ResourceTable {
   void begin_groups() { first_group_ = rows_.rows() / kWays; }
   void begin_endpoints() { first_send_.push_back(rows_.rows() / kWays); }
   void add(std::span<const Load> loads) { rows_.push_row(loads); }
+  friend bool operator==(const ResourceTable&, const ResourceTable&) = default;
 
  private:
   static std::size_t row(std::size_t actor, Way way) { return actor * kWays + static_cast<std::size_t>(way); }

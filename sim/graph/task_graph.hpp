@@ -171,6 +171,7 @@ struct Attachment {
   RankId peer;               // send, receive
   EndpointId peer_endpoint;  // its matching receive or send
   GroupId group;             // group
+  friend bool operator==(const Attachment&, const Attachment&) = default;
 };
 
 struct Rank {
@@ -186,6 +187,7 @@ struct Rank {
 struct GroupMember {
   RankId rank;
   EndpointId endpoint;
+  friend bool operator==(const GroupMember&, const GroupMember&) = default;
 };
 struct Group {
   Axes axes;                         // along which its members differ

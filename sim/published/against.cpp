@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "answer/predict.hpp"
+#include "answer/simulated.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "published/constants.hpp"
@@ -122,6 +122,7 @@ class Question {
                                              .summary = {.memory = options.memory, .critical_path = false},
                                              .assumptions = false});
     known_.emplace(std::vector<std::string>(), to_seconds(prediction_.summary.iteration));
+    steps_.add(prediction_);
   }
 
   const answer::Result& prediction() const { return prediction_; }
@@ -134,8 +135,7 @@ class Question {
     auto all = sets_;
     all.insert(all.end(), more.begin(), more.end());
     const auto other = scenario::load_text(yaml_, where_, all);
-    return known_.emplace(more, to_seconds(answer::predict(other, answer::Options::time_alone()).summary.iteration))
-        .first->second;
+    return known_.emplace(more, to_seconds(steps_.iteration(other))).first->second;
   }
 
  private:
@@ -143,6 +143,7 @@ class Question {
   std::vector<std::string> sets_;  // of the row and of the whole comparison, before any constants are removed
   scenario::BandRange recipes_;
   answer::Result prediction_;
+  answer::KnownSteps steps_;
   std::map<std::vector<std::string>, double> known_;  // steps by what else is set
 };
 

@@ -1,0 +1,33 @@
+// A lowered job on the simulator; and the length of a step alone, without what a summary says of it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "answer/predict.hpp"
+
+namespace rehearsal::answer {
+
+// How the simulator runs a job; refers to it. `engine`: as in backend::RunOptions.
+backend::RunOptions run_of(const LoweredJob& lowered, const std::string& engine = "auto");
+
+// Whether the simulator gives both jobs the same times: the graphs have one structure, and all works the same prices.
+bool same_step(const LoweredJob& a, const LoweredJob& b);
+
+// Steps that are known. Of many questions (a forecast without a constant, a setting that another one hides) it shows
+// only in the priced graph that they ask for the same step; that is not simulated again.
+class KnownSteps {
+ public:
+  void add(const Result& predicted);
+  // The iteration of predict(scenario), to the picosecond. Throws what predict throws.
+  Time iteration(const scenario::Scenario& scenario);
+
+ private:
+  struct Step {
+    std::shared_ptr<const LoweredJob> lowered;
+    Time iteration;
+  };
+  std::vector<Step> steps_;
+};
+
+}  // namespace rehearsal::answer
