@@ -1,6 +1,7 @@
 #include "answer/caching_allocator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.hpp"
@@ -108,6 +109,19 @@ void CachingAllocator::make_free(Handle block) {
 
 bool CachingAllocator::is_whole(Handle block) const {
   return !options_.expandable_segments && blocks_[block].previous == kNone && blocks_[block].next == kNone;
+}
+
+// Which blocks are free, listed as whole segments or at the end of a segment follows from these.
+std::vector<std::int64_t> CachingAllocator::state() const {
+  std::vector<std::array<std::int64_t, 3>> blocks;
+  for (const Block& block : blocks_)
+    if (block.size > 0)
+      blocks.push_back(
+          {block.address, block.size, std::int64_t{block.pool} << 2 | static_cast<std::int64_t>(block.state)});
+  std::sort(blocks.begin(), blocks.end());
+  std::vector<std::int64_t> all{allocated_, reserved_, next_address_};
+  for (const auto& block : blocks) all.insert(all.end(), block.begin(), block.end());
+  return all;
 }
 
 void CachingAllocator::reserve(std::int64_t size) {

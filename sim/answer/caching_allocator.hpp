@@ -43,6 +43,12 @@ class CachingAllocator {
   std::uint32_t retries() const { return retries_; }
   std::uint32_t failures() const { return failures_; }  // requests that the device could not hold
 
+  // All that decides what it does from now on, whatever its blocks are called.
+  std::vector<std::int64_t> state() const;
+  std::int64_t address(Handle block) const { return blocks_[block].address; }
+  // As if this had happened: requests that ended in the state in which they began.
+  void count(std::uint32_t retries, std::uint32_t failures) { retries_ += retries, failures_ += failures; }
+
  private:
   static constexpr Handle kNone = std::numeric_limits<Handle>::max();
   enum class State : std::uint8_t { live, free, unmapped };

@@ -1,9 +1,12 @@
 #include "answer/reserved_memory.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "answer/memory_pattern.hpp"
 #include "timeline/memory.hpp"
 
 namespace rehearsal::answer {
@@ -47,11 +50,64 @@ class Replay {
       if (use.how() == Access::free) release(blocks_[use.buffer], program_.buffers[use.buffer]);
   }
   const Arenas& arenas() const { return most_; }
+
+  // At the beginning of a period: the first change that is still to be replayed, which is a later one if everything is
+  // as it was some periods ago.
+  std::size_t skip(std::size_t change, const MemoryPattern& pattern) {
+    if (seen_.size() == kMostSeen) return change;
+    auto now = state(change, pattern);
+    if (!now) return change;
+    const auto before = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& seen) { return seen.state == *now; });
+    if (before == seen_.end()) {
+      seen_.push_back({change, *std::move(now), allocator_.retries(), allocator_.failures()});
+      return change;
+    }
+    const auto cycle = change - before->change;
+    const auto cycles = (pattern.stretch().end - change) / cycle;
+    std::vector<std::pair<std::uint32_t, Blocks>> later;
+    for (std::uint32_t b = 0; b < blocks_.size(); ++b)
+      if (!blocks_[b].empty() && pattern.repeats(b))
+        later.emplace_back(pattern.shifted(b, cycles * cycle), std::exchange(blocks_[b], {}));
+    for (auto& [buffer, blocks] : later) blocks_[buffer] = std::move(blocks);
+    const auto times = static_cast<std::uint32_t>(cycles);
+    allocator_.count(times * (allocator_.retries() - before->retries),
+                     times * (allocator_.failures() - before->failures));
+    seen_.clear();
+    return change + cycles * cycle;
+  }
+
   ReservedMemory result() const {
     return {allocator_.peak_allocated(), allocator_.peak_reserved(), allocator_.retries(), allocator_.failures() > 0};
   }
 
  private:
+  // The allocator, and where it holds what of which buffer: those of a period by their age. Nothing while buffers live
+  // that have no counterpart in a later period.
+  std::optional<std::vector<std::int64_t>> state(std::size_t change, const MemoryPattern& pattern) const {
+    auto all = allocator_.state();
+    for (const Bytes filled : filled_) all.push_back(filled.count());
+    std::vector<std::array<std::int64_t, 4>> live;
+    for (std::uint32_t b = 0; b < blocks_.size(); ++b) {
+      if (blocks_[b].empty()) continue;
+      const auto [from, use] = pattern.origin(b);
+      if (!pattern.repeats(b)) {
+        live.push_back({0, b, 0, b});
+      } else {
+        if (from < pattern.stretch().begin) return std::nullopt;
+        live.push_back({1, static_cast<std::int64_t>(change - from), use, b});
+      }
+    }
+    std::sort(live.begin(), live.end());
+    for (const auto& [kind, age, use, buffer] : live) {
+      const auto& blocks = blocks_[static_cast<std::size_t>(buffer)];
+      all.insert(all.end(), {kind, age, use, static_cast<std::int64_t>(blocks.size())});
+      const bool contiguous = program_.buffers[static_cast<std::size_t>(buffer)].contiguous;
+      for (const auto& block : blocks)
+        all.push_back(contiguous ? -block.in_arena.count() : allocator_.address(block.handle));
+    }
+    return all;
+  }
+
   const std::vector<graph::AllocationStep>& steps_of(std::uint32_t task) const { return program_.fold_of(task).steps; }
   void perform(std::uint32_t task, const std::vector<graph::AllocationStep>& steps, std::uint32_t stream) {
     using graph::AllocationStep;
@@ -104,19 +160,30 @@ class Replay {
   std::vector<Blocks> blocks_;  // of each buffer
   Arenas filled_{}, most_{};
   std::vector<CachingAllocator::Handle> within_;  // tensors that live within a task
+
+  // Deep pipelines come back to a state only after as many micro-batches as they hold, some never.
+  static constexpr std::size_t kMostSeen = 32;
+  struct Seen {
+    std::size_t change;
+    std::vector<std::int64_t> state;
+    std::uint32_t retries, failures;
+  };
+  std::vector<Seen> seen_;
 };
 
 }  // namespace
 
 ReservedMemory reserved_memory(const graph::TaskGraph& graph, const timeline::Timeline& timeline, RankId rank,
-                               const CachingAllocator::Options& options) {
+                               const CachingAllocator::Options& options, bool whole) {
   const auto& program = graph.program_of(graph.ranks()[rank.index()]);
   const auto changes = timeline::memory_changes(graph, timeline, rank);
+  const MemoryPattern pattern(program, changes);
   const auto replayed = [&](const Arenas& arenas) {
     Replay replay(program, options, arenas);
-    for (const auto& change : changes) {
-      if (change.begins) replay.begin(change.task);
-      if (change.ends) replay.end(change.task);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if (!whole && pattern.begins_period(i) && (i = replay.skip(i, pattern)) == changes.size()) break;
+      if (changes[i].begins) replay.begin(changes[i].task);
+      if (changes[i].ends) replay.end(changes[i].task);
     }
     return replay;
   };

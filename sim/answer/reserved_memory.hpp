@@ -17,9 +17,12 @@ struct ReservedMemory {
   Bytes reserved;   // peak of segments
   std::uint32_t retries = 0;
   bool out_of_memory = false;  // even after a retry
+  friend bool operator==(const ReservedMemory&, const ReservedMemory&) = default;
 };
 
+// Stretches that repeat themselves are replayed until a state comes again (memory_pattern.hpp), or `whole`, for tests:
+// the result is the same.
 ReservedMemory reserved_memory(const graph::TaskGraph& graph, const timeline::Timeline& timeline, RankId rank,
-                               const CachingAllocator::Options& options);
+                               const CachingAllocator::Options& options, bool whole = false);
 
 }  // namespace rehearsal::answer
