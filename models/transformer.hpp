@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/kernels.hpp"
+#include "base/sources.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "models/layers.hpp"
@@ -414,8 +415,8 @@ struct Framework {
   Version nccl = kNewestNccl;      // which collective algorithms there are
   bool native_kernels = false;     // the kernels of this program, on exact buffers: what `measure` performs
   std::string source;
-  std::map<std::string, std::string> sources;  // key -> where its number comes from
-  std::vector<std::string> assumed;            // keys that were not measured
+  Sources sources;                   // key -> where its number comes from
+  std::vector<std::string> assumed;  // keys that were not measured
 };
 
 // The part of a layer that one GPU holds and the tokens it sees.

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "answer/predict.hpp"
+#include "answer/simulated.hpp"
 
 namespace rehearsal::answer {
 namespace {
@@ -122,7 +122,7 @@ Estimate estimate(const scenario::Scenario& scenario) {
     if (staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
       if (const auto time = with_step_ends(scenario, staged, passes(scenario, staged))) return {*time, false};
   }
-  return {predict(scenario, Options::time_alone()).summary.iteration, true};
+  return {KnownSteps().iteration(scenario), true};
 }
 
 }  // namespace rehearsal::answer

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/kernels.hpp"
+#include "base/sources.hpp"
 #include "base/units.hpp"
 #include "cluster/interconnect.hpp"
 
@@ -55,8 +56,8 @@ struct Gpu {
   double fp4_limited_speedup = 0;
   Bytes eager_context;  // memory of a process before it allocates, if modules load eagerly; 0: not measured
   Time kernel_gap;      // between two kernels of a stream
-  std::map<std::string, std::string> sources;  // key -> where its number comes from
-  std::vector<std::string> assumed;            // keys
+  Sources sources;      // key -> where its number comes from
+  std::vector<std::string> assumed;  // keys
 };
 
 // A topology by its name in the registry, with the given parameters; others have their defaults.
@@ -129,7 +130,7 @@ struct ClusterSpec {
   Host host;
   std::string collectives;  // name of the measured size curves (configs/collectives), may be empty
   std::string profile;      // name of measured kernel and message times (configs/profiles), may be empty
-  std::map<std::string, std::string> sources;
+  Sources sources;
   std::vector<std::string> assumed;
 
   std::int64_t gpus() const { return gpus_per_node * nodes; }

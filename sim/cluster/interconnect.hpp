@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sources.hpp"
 #include "base/units.hpp"
 #include "base/version.hpp"
 
@@ -29,7 +30,7 @@ struct Interconnect {
   Time switch_launch, switch_ramp;
   std::string library = "nccl";  // that runs collectives over it: a name in configs/libraries
   std::string basis;             // how good its constants are, in words
-  std::map<std::string, std::string> sources;
+  Sources sources;
   std::vector<std::string> assumed;
 };
 

@@ -4,6 +4,7 @@
 // fields are added; for the same reason keys and values are written under their first names.
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,29 @@
 
 namespace rehearsal::scenario {
 
+namespace {
+
+// Of a scenario that says nothing, by field.
+std::vector<fields::Value> values_of_blank(bool concrete, bool abstract) {
+  Scenario blank;
+  if (concrete) blank.concrete.emplace();
+  if (abstract) blank.abstract.emplace();
+  std::vector<fields::Value> values;
+  for (const auto& field : scenario_fields().fields) values.push_back(field.get(&blank));
+  return values;
+}
+const std::vector<fields::Value>& blank_values(bool concrete, bool abstract) {
+  static const std::array<std::vector<fields::Value>, 4> all{values_of_blank(false, false),
+                                                             values_of_blank(true, false), values_of_blank(false, true),
+                                                             values_of_blank(true, true)};
+  return all[std::size_t{concrete} + 2 * std::size_t{abstract}];
+}
+
+}  // namespace
+
 std::string digest(const Scenario& scenario) {
-  const Scenario blank = [&] {
-    Scenario s;
-    if (scenario.concrete) s.concrete.emplace();
-    if (scenario.abstract) s.abstract.emplace();
-    return s;
-  }();
   const auto& fields = scenario_fields().fields;
+  const auto& blank = blank_values(scenario.concrete.has_value(), scenario.abstract.has_value());
   static const std::vector<std::string> first_keys = [&] {
     std::vector<std::string> keys;
     for (const auto& field : fields) keys.push_back(first_key(field.key));
@@ -32,7 +48,7 @@ std::string digest(const Scenario& scenario) {
     const auto& field = fields[i];
     if (!field.acts) continue;
     const auto value = field.get(&scenario);
-    if (value == field.get(&blank) || value == field.when_absent) continue;
+    if (value == blank[i] || value == field.when_absent) continue;
     const auto written = fields::written(value);
     const auto said = first_value(field.key, written);
     text += fmt::format("{}={}:{}\n", first_keys[i], said.size(), said);
