@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "answer/simulated.hpp"
@@ -218,14 +219,14 @@ std::vector<Prediction> predict(const std::vector<Run>& runs, const ValidationRu
     predictions[i].run = runs[i];
     described[i] = scenario_of(runs[i], mapping, options.framework);
   });
-  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<Asked>> by_scenario;
+  std::map<std::tuple<std::string, std::vector<std::string>, std::vector<std::string>>, std::vector<Asked>> by_scenario;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto& p = predictions[i];
     auto& row = described[i];
     p.not_judged = row.not_judged;
     if (!p.not_judged.empty()) continue;
     if (!row.not_timed.empty()) p.run.iteration_s.reset(), p.run.tflops.reset(), p.run.mfu.reset();
-    by_scenario[{row.asks, row.sets}].push_back({i, std::move(row)});
+    by_scenario[{row.asks, row.sets, row.untold}].push_back({i, std::move(row)});
   }
   std::vector<const std::vector<Asked>*> questions;
   for (const auto& [asks, rows] : by_scenario) questions.push_back(&rows);
