@@ -25,7 +25,14 @@ std::vector<fs::path> folders() {
     for (std::string folder; std::getline(list, folder, ':');)
       if (!folder.empty()) all.emplace_back(folder);
   }
-  for (auto& folder : own_folders()) all.push_back(std::move(folder));
+  for (auto& folder : own_folders()) {
+    // Where it was installed: modules are of one build, so no folder of the system's libraries holds them.
+    const fs::path installed[] = {folder / "rehearsal", folder.parent_path() / REHEARSAL_LIBDIR / "rehearsal"};
+    all.push_back(std::move(folder));
+    std::error_code unreadable;
+    for (const auto& modules : installed)
+      if (fs::is_directory(modules, unreadable)) all.push_back(modules);
+  }
   return all;
 }
 

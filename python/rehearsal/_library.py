@@ -24,14 +24,15 @@ class InternalError(RuntimeError):
 
 
 def _found():
-    """The library: $REHEARSAL_LIBRARY, in this package (a wheel), the system's, or what a source tree has built."""
+    """The library: $REHEARSAL_LIBRARY, in this package (a wheel), where this package was installed together with it, what a
+    source tree has built, or the system's."""
     given = os.environ.get("REHEARSAL_LIBRARY")
     if given:
         return given
     package = pathlib.Path(__file__).resolve().parent
-    inside = package / "program" / "lib" / _NAME
-    if inside.exists():
-        return str(inside)
+    for folder in (package / "program" / "lib", package.parents[2]):  # PREFIX/lib/python3/dist-packages/rehearsal
+        if (folder / _NAME).exists():
+            return str(folder / _NAME)
     tree = package.parent.parent
     if (tree / "CMakePresets.json").exists():
         built = [p for p in tree.glob(f"build/*/{_NAME}") if p.parent.name in ("release", "dev", "portable")]
