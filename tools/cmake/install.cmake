@@ -56,3 +56,4 @@ install(DIRECTORY python/rehearsal DESTINATION lib/python3/dist-packages COMPONE
         PATTERN __pycache__ EXCLUDE)
 
 
+include(deb)
