@@ -1,7 +1,11 @@
 // rehearse check: validates files without running them.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 #include "answer/lowered_job.hpp"
 #include "base/error.hpp"
@@ -27,12 +31,16 @@ const CommandText kCheckText{
         "resharding are known by their keys.\n"
         "Exit status 2 when any file is wrong; all files are read.\n"
         "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"
-        "lists all keys with their values and defaults. --schema answers: of the JSON that commands print.",
+        "lists all keys with their values and defaults. --schema answers: of the JSON that commands print.
+"
+        "--format sarif is for services that show errors beside the lines of a change (SARIF 2.1.0).",
     .example =
         "  rehearse check scenarios/*.yaml\n"
         "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n"
-        "  rehearse check --schema --output scenario.schema.json\n",
-    .takes_set = true};
+        "  rehearse check --schema --output scenario.schema.json\n"
+        "  rehearse check scenarios/*.yaml --format sarif --output rehearse.sarif\n",
+    .takes_set = true,
+    .takes_sarif = true};
 
 Json to_json(const std::vector<Diagnostic>& diagnostics) {
   auto list = Json::array();
@@ -45,6 +53,68 @@ Json to_json(const std::vector<Diagnostic>& diagnostics) {
 std::string warning_line(const Diagnostic& d) {
   return (d.where.line ? fmt::format("{}:{}:{}: ", d.where.file, d.where.line, d.where.column) : d.where.file + ": ") +
          "warning: " + d.message + "\n";
+}
+
+// The name of a file as a URI: relative ones stay so, the reader knows to what.
+std::string uri_of(const std::string& path) {
+  std::string uri = path.starts_with('/') ? "file://" : "";
+  for (const char c : path)
+    if (std::isalnum(static_cast<unsigned char>(c)) || std::strchr("/-._~", c))
+      uri += c;
+    else
+      uri += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return uri;
+}
+
+// SARIF counts characters, our columns count bytes.
+int character(const scenario::Files& files, const Location& where) {
+  std::error_code none;
+  const auto kind = std::filesystem::status(where.file, none).type();
+  if (kind == std::filesystem::file_type::fifo) return where.column;  // a pipe is read once
+  std::string text;
+  try {
+    text = files.read(where.file, std::size_t{64} << 20);
+  } catch (const UserError&) {  // gone by now
+    return where.column;
+  }
+  std::size_t begin = 0;
+  for (int line = 1; line < where.line && begin < text.size(); ++line)
+    begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
+  const auto before = std::string_view(text).substr(begin, std::size_t(where.column - 1));
+  return 1 + int(std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// A result of SARIF 2.1.0 (OASIS, section 3.27), whose place is in the file that was checked where the diagnostic has
+// no line of its own: of --set, of the scenario as a whole.
+Json sarif_result(const scenario::Files& files, const std::string& checked, const Diagnostic& d, bool error) {
+  const bool placed = d.where.line > 0;
+  Json place{{"artifactLocation", Json{{"uri", uri_of(placed ? d.where.file : checked)}}}};
+  if (placed) {
+    Json region{{"startLine", d.where.line}};
+    if (d.where.column > 0) region["startColumn"] = character(files, d.where);
+    place["region"] = region;
+  }
+  auto places = Json::array();
+  places.push_back(Json{{"physicalLocation", place}});
+  const bool elsewhere = !placed && !d.where.file.empty() && d.where.file != checked;
+  return Json{{"ruleId", error ? "error" : "warning"},
+              {"ruleIndex", error ? 0 : 1},
+              {"level", error ? "error" : "warning"},
+              {"message", Json{{"text", (elsewhere ? d.where.file + ": " : "") + d.message}}},
+              {"locations", places}};
+}
+
+Json sarif_log(const Json& results) {
+  auto rules = Json::array(), runs = Json::array();
+  const auto rule = [&](const char* id, const char* text) {
+    rules.push_back(
+        Json{{"id", id}, {"shortDescription", Json{{"text", text}}}, {"defaultConfiguration", Json{{"level", id}}}});
+  };
+  rule("error", "The scenario cannot be run: rehearse run refuses it with the same words.");
+  rule("warning", "The scenario is run, and may not mean what its author wants.");
+  Json driver{{"name", "rehearse"}, {"version", std::string(version())}, {"rules", rules}};
+  runs.push_back(Json{{"tool", Json{{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", results}});
+  return Json{{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", runs}};
 }
 
 // Checks the file and, for a scenario, everything that `run` would report before it simulates.
@@ -61,6 +131,7 @@ scenario::Checked check(const std::string& path, const CommonOptions& common) {
 }
 
 int print_schema(const CommonOptions& common, const CommandLine& line) {
+  if (common.sarif) throw UserError("check: --format sarif says what is wrong with files; --schema has none");
   if (line.operands == std::vector<std::string>{"answers"} && common.set.empty()) {
     if (common.format == Format::csv) throw UserError("check: the schema of answers is JSON; leave --format csv out");
     emit_report(common, report::answers_schema());
@@ -91,7 +162,7 @@ int run_check(Session& session, const Arguments& arguments) {
 
   bool all_ok = true;
   std::string text, csv = page::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
-  auto json = Json::array();
+  auto json = Json::array(), results = Json::array();
   for (const auto& path : line->operands) {
     const auto checked = check(path, common);
     all_ok = all_ok && checked.ok();
@@ -99,6 +170,8 @@ int run_check(Session& session, const Arguments& arguments) {
                     {"ok", checked.ok()},
                     {"errors", to_json(checked.errors)},
                     {"warnings", to_json(checked.warnings)}});
+    for (const auto& d : checked.errors) results.push_back(sarif_result(common.session.files(), path, d, true));
+    for (const auto& d : checked.warnings) results.push_back(sarif_result(common.session.files(), path, d, false));
     if (checked.ok()) text += path + ": ok\n", csv += page::csv_line({path, "true", "", "", "", ""});
     for (const auto& d : checked.warnings) {
       text += warning_line(d);
@@ -113,7 +186,7 @@ int run_check(Session& session, const Arguments& arguments) {
   switch (common.format) {
     case Format::json:
       // Quotes from files are valid UTF-8, but --set comes from the shell.
-      emit_report(common, json.dump(2) + "\n");
+      emit_report(common, (common.sarif ? sarif_log(results) : json).dump(2) + "\n");
       break;
     case Format::csv:
       emit_report(common, csv);

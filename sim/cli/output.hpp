@@ -26,6 +26,7 @@ struct CommonOptions {
   Session& session;
   Format format = Format::text;
   bool format_given = false;
+  bool sarif = false;            // --format sarif; `format` is json then
   std::string output;            // empty = standard output
   std::vector<std::string> set;  // KEY=VALUE, in the order given; only commands that read a scenario use them
   bool quiet = false;
@@ -41,6 +42,7 @@ struct CommandText {
   std::string example;                    // one or more command lines, indented by two spaces
   bool takes_set = false;                 // reads a scenario; otherwise --set is refused
   std::vector<std::string> choices = {};  // all possible operands, if there are few
+  bool takes_sarif = false;               // --format sarif too
 };
 
 // Destination of an option's value; monostate: only CommandLine::given has the text. A switch sets a bool.

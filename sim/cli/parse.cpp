@@ -78,8 +78,13 @@ std::string help_text(const CommandText& text, const OptionList& own, const Opti
 }
 
 // --format --output --set --quiet --color --help.
-OptionList shared_options(CommonOptions& common) {
-  return {{"format", "FORMAT", "text, json or csv (default text)", {}, false, {"text", "json", "csv"}},
+OptionList shared_options(const CommandText& command, CommonOptions& common) {
+  Option format{"format", "FORMAT", "text, json or csv (default text)", {}, false, {"text", "json", "csv"}};
+  if (command.takes_sarif) {
+    format.help = "text, json, csv or sarif (default text)";
+    format.choices.emplace_back("sarif");
+  }
+  return {format,
           {"output", "FILE", "write the report there, all of it or nothing", &common.output},
           {"set", "KEY=VALUE", "change the scenario, for commands that read one; repeatable", &common.set},
           {"quiet", "", "no progress and no warnings", &common.quiet},
@@ -141,7 +146,7 @@ const std::string kDescribe("\0describe", 9);
 
 std::optional<CommandLine> parse(const CommandText& text, const OptionList& own, const Arguments& arguments,
                                  CommonOptions& common) {
-  const OptionList shared = shared_options(common);
+  const OptionList shared = shared_options(text, common);
   OptionList all = own;
   all.insert(all.end(), shared.begin(), shared.end());
   if (arguments.size() == 1 && arguments.front() == kDescribe) throw Described{text, std::move(all)};
@@ -166,7 +171,9 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
     complain(text, all, error);
   }
   if (line.has("format")) {
-    common.format = choose<Format>(shared, "format", line.given["format"].front());
+    const auto& format = line.given["format"].front();
+    common.sarif = text.takes_sarif && format == "sarif";
+    common.format = common.sarif ? Format::json : choose<Format>(shared, "format", format);
     common.format_given = true;
   }
   if (line.has("color")) common.color = choose<Color>(shared, "color", line.given["color"].front());

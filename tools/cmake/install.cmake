@@ -55,5 +55,4 @@ install(FILES ${CMAKE_BINARY_DIR}/rehearsal.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 install(DIRECTORY python/rehearsal DESTINATION lib/python3/dist-packages COMPONENT python FILES_MATCHING PATTERN "*.py"
         PATTERN __pycache__ EXCLUDE)
 
-
 include(deb)
