@@ -8,6 +8,7 @@
 set(Boost_USE_STATIC_LIBS ON)
 set(ZLIB_USE_STATIC_LIBS ON)
 set(CMAKE_BUILD_RPATH "$ORIGIN")
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN;$ORIGIN/..")  # of bin, lib and lib/rehearsal
 
 function(static_package TARGET ARCHIVE HEADER)
   find_library(${TARGET}_ARCHIVE ${ARCHIVE} REQUIRED)
@@ -20,6 +21,11 @@ endfunction()
 function(carried LIBRARY)
   find_library(${LIBRARY}_SHARED ${LIBRARY} REQUIRED)
   file(COPY ${${LIBRARY}_SHARED} DESTINATION ${CMAKE_BINARY_DIR} FOLLOW_SYMLINK_CHAIN)
+  # Installed under the one name that programs ask for, and as a file: a wheel has no links.
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${${LIBRARY}_SHARED} OUTPUT_VARIABLE SAYS)
+  string(REGEX MATCH "SONAME +([^\n]+)" LINE "${SAYS}")
+  file(REAL_PATH ${${LIBRARY}_SHARED} REAL)
+  install(FILES ${REAL} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${CMAKE_MATCH_1} COMPONENT library)
 endfunction()
 carried(yaml-cpp)
 find_package(yaml-cpp REQUIRED)
