@@ -428,6 +428,8 @@ const Description& framework_fields() {
           "of training"),
       field<&S::fp32_adapters>("fp32_adapters", boolean(), kDefault,
                                "low-rank adapters compute in fp32 beside products in 16 bits (PEFT)"),
+      field<&S::autocast>("autocast", boolean(), kDefault,
+                          "products of adapters in fp32 have 16 bits, between casts (torch's autocast)"),
       field<&S::adapter_dropout>("adapter_dropout", boolean(), kDefault,
                                  "what goes into an adapter goes through a dropout, and is kept"),
       field<&S::keeps_quantised_inputs>("keeps_quantised_inputs", boolean(), kDefault,

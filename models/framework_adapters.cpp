@@ -5,7 +5,8 @@
 //
 // PEFT (tuners/lora/layer.py, Linear.forward) casts x to the precision of the adapters, which is fp32
 // (autocast_adapter_dtype), drops some of it, and adds in fp32: of each adapter its copy of x and the mask of the
-// dropout stay for the gradient of a.
+// dropout stay for the gradient of a. Under autocast (`bf16` or `fp16` of Trainer) torch.nn.functional.linear takes 16
+// bits: what was cast to fp32 and dropped is cast back, products and sums have 16 bits, and so has the copy that stays.
 #include <string_view>
 #include <utility>
 
@@ -58,7 +59,8 @@ bool FrameworkRewrite::adapted(const Operator& op) const {
 
 FrameworkRewrite::Adapter FrameworkRewrite::adapter_of(const Operator& op) const {
   const Gemm whole = of_each_expert(op) ? expert_product(op) : product(op);
-  const auto precision = run_.framework.fp32_adapters ? Precision::fp32 : unscaled(run_.training.precision);
+  const auto narrow = unscaled(run_.training.precision);
+  const auto precision = adapter_bytes() != element_ ? Precision::fp32 : narrow;
   const auto rank = run_.training.adapter_rank;
   const std::int64_t each = run_.framework.separate_projections ? static_cast<std::int64_t>(op.out.size()) : 1;
   return {{whole.m, each * rank, whole.k, whole.batch, precision, false},
@@ -66,22 +68,23 @@ FrameworkRewrite::Adapter FrameworkRewrite::adapter_of(const Operator& op) const
           each};
 }
 
-// What the first product reads: a copy for each adapter, cast (2 read, 4 written, of every adapter anew) and dropped
-// (read, written with a mask of a byte); it is kept.
+// What the first product reads: a copy for each adapter, cast (2 read, 4 written, of every adapter anew), dropped
+// (read, written with a mask of a byte) and, under autocast, cast back; it is kept.
 FrameworkRewrite::Index FrameworkRewrite::adapter_input(const Operator& op, std::int64_t each) {
   const Index in = op.in[0];
   if (!copies_adapter_input()) return in;
   const auto& framework = run_.framework;
-  const double elements = double(block_.values[in].elements), all = double(each) * elements, own = adapter_bytes();
-  const bool casts = own != element_;
-  const Index copy = value(own * all);
+  const double elements = double(block_.values[in].elements), all = double(each) * elements, own = adapter_width();
+  const bool casts = own != element_, back = own != adapter_bytes();
+  const Index copy = value(adapter_bytes() * all);
   dropped_inputs_[&op] = copy;
   Operands operands{read(in)};
-  if (casts && framework.adapter_dropout) operands.push_back(write(value(own * elements)));
+  if (casts && (framework.adapter_dropout || back)) operands.push_back(write(value(own * elements)));
   if (framework.adapter_dropout) operands.push_back(write(input_masks_[&op] = value(all)));
   operands.push_back(write(copy));
-  const double moved = (casts ? kWiden * (element_ + own) : 0) + (framework.adapter_dropout ? 2 * own + 1 : 0);
-  const std::int64_t kernels = (casts ? 1 : 0) + (framework.adapter_dropout ? 1 : 0);
+  const double moved = (casts ? kWiden * (element_ + own) : 0) + (framework.adapter_dropout ? 2 * own + 1 : 0) +
+                       (back ? own + element_ : 0);
+  const std::int64_t kernels = (casts ? 1 : 0) + (framework.adapter_dropout ? 1 : 0) + (back ? 1 : 0);
   part_.forward.push_back(plain(names_beside(op).input, moved * all, each * kernels, std::move(operands)));
   return copy;
 }
@@ -139,13 +142,15 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
                       {read(of_narrow), read(kept)}});
   const Index sum = *gradients_[in];
   // Each copy's gradient through the dropout (the mask a byte) and the cast, and added.
-  const double elements = double(block_.values[in].elements), own = adapter_bytes();
-  const bool drops = run_.framework.adapter_dropout, casts = own != element_;
-  const double moved = wide_ * kAdded + (drops ? 2 * own + 1 : 0) + (casts ? own + element_ : 0);
+  const double elements = double(block_.values[in].elements), own = adapter_width();
+  const bool drops = run_.framework.adapter_dropout, casts = own != element_, widens = own != adapter_bytes();
+  const double moved = wide_ * kAdded + (drops ? 2 * own + 1 : 0) + (casts ? own + element_ : 0) +
+                       (widens ? kWiden * (element_ + own) : 0);
   Operands added{read(partial), read(sum), write(sum)};
   if (drops) added.push_back(read(input_masks_.at(&op)));
   list.push_back(plain(names_beside(op).gradient_sum, (copies ? double(each) : 1) * moved * elements,
-                       copies ? each * (1 + (drops ? 1 : 0) + (casts ? 1 : 0)) : 1, std::move(added)));
+                       copies ? each * (1 + (drops ? 1 : 0) + (casts ? 1 : 0) + (widens ? 1 : 0)) : 1,
+                       std::move(added)));
 }
 
 double FrameworkRewrite::adapter_parameters(bool experts) const {

@@ -76,8 +76,10 @@ class FrameworkRewrite {
   bool adapted(const Operator& op) const;
   Adapter adapter_of(const Operator& op) const;
   Index adapter_input(const Operator& op, std::int64_t each);
-  bool copies_adapter_input() const { return run_.framework.adapter_dropout || adapter_bytes() != element_; }
-  double adapter_bytes() const { return run_.framework.fp32_adapters ? 4 : element_; }
+  bool copies_adapter_input() const { return run_.framework.adapter_dropout || adapter_width() != element_; }
+  // Bytes of what an adapter is given and drops, and of what its products read and make.
+  double adapter_width() const { return run_.framework.fp32_adapters ? 4 : element_; }
+  double adapter_bytes() const { return run_.framework.autocast ? element_ : adapter_width(); }
   void forward_adapter(const Operator& op);
   void backward_adapter(const Operator& op, Index at_hand, Index kept);
   double adapter_parameters(bool of_experts) const;

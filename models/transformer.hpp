@@ -395,6 +395,7 @@ struct Framework {
   double nic_share = 1;  // of what collectives reach over NICs by themselves, in a step of training
   // Adapters in fp32 beside products in 16 bits, and a dropout of what goes into them (PEFT).
   bool fp32_adapters = false, adapter_dropout = false;
+  bool autocast = false;  // products by such adapters in 16 bits: torch's autocast
   // Products by quantised matrices keep what they read, though nothing uses it (bitsandbytes up to 0.42).
   bool keeps_quantised_inputs = false;
   bool fp32_stream = false;  // what goes from layer to layer, in fp32 between products in 16 bits
