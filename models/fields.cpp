@@ -413,6 +413,12 @@ const Description& framework_fields() {
       field<&S::zero3_launches>("zero3_launches", number(0, 1000), kDefault,
                                 "with zero 3, also on one GPU, fetching and releasing the modules of a layer takes as "
                                 "long as so many launches, in each pass (hooks of DeepSpeed)"),
+      field<&S::fused_softmax>("fused_softmax", boolean(), kDefault,
+                               "of attention without a kernel of its own, scale, mask and softmax are one in 16 bits"),
+      field<&S::gate_reduced_apart>("gate_reduced_apart", boolean(), kDefault,
+                                    "gate and up each reduce the gradient of their input over the tensor group"),
+      field<&S::gather_copy_bytes>("gather_copy_bytes", number(0, 100), kDefault,
+                                   "traffic per parameter that zero 3 has gathered, of joining its parts"),
       field<&S::expert_slices>("expert_slices", boolean(), kDefault,
                                "experts go one by one over slices of one tensor of all, whose gradient is cleared and "
                                "added up for each of them (GraniteMoe of transformers)"),

@@ -27,7 +27,8 @@ void FrameworkRewrite::forward_attention(const Operator& op) {
   list.push_back(batched("scores", shard.sequence, local_.head_dim, with({write(raw)})));  // also when causal
   Operands softmax{read(raw), write(*state_)};
   dropped_ = state_;
-  if (run_.training.kernels == Kernels::unfused && element_ < 4) {  // in fp32, and a copy of it in 16 bits
+  const bool in_fp32 = run_.training.kernels == Kernels::unfused && !run_.framework.fused_softmax && element_ < 4;
+  if (in_fp32) {  // and a copy of it in 16 bits
     part_.values[*state_].size = bytes(4 * scores_);
     dropped_ = value(element_ * scores_);
     softmax.push_back(write(*dropped_));

@@ -452,7 +452,9 @@ void FrameworkRewrite::activate(const Operator& op, bool back) {
 void FrameworkRewrite::enter(const Operator& op, bool back) {
   const Index x = op.in[0], y = op.out[0];
   if (!run_.scattered()) {
-    if (back)
+    const bool twice =
+        run_.framework.gate_reduced_apart && op.section == Section::feed_forward && layer_.ffn.kind == FfnKind::swiglu;
+    for (int i = 0; back && i < (twice ? 2 : 1); ++i)
       part_.input_gradient_steps.push_back(
           collective("tensor all-reduce", CollectiveKind::all_reduce, x, {write(*gradients_[x])}));
     return;

@@ -46,6 +46,7 @@ LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Train
   // Scale 4, mask 4, softmax, clearing 2, dropout 5; in 16 bits the softmax has fp32, with a cast before it and one
   // back.
   t.scores = {10 + (narrow ? 6 * kWiden + kSoftmax + 6 : kSoftmax / 2), 4};
+  if (framework.fused_softmax) t.scores = {4 + 2, 2};
   if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;
 }
@@ -68,6 +69,7 @@ LayerTraffic unfused_backward(const Transformer& model, FfnKind kind, const Trai
   t.activation = activation(kind, {56, 11}, {18, 3}, kSquaredReluGradient);
   // Softmax 6, mask 4, scale 4, clearing 2, dropout 5; in 16 bits a softmax of fp32 with casts as in the forward.
   t.scores = {10 + (narrow ? 6 * kWiden + 12 * kSoftmaxGradient + 6 : 6 * kSoftmaxGradient), 4};
+  if (framework.fused_softmax) t.scores = {6 + 2, 2};
   if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;
 }

@@ -388,7 +388,11 @@ struct Framework {
   // NVLink and of NICs that all-to-alls of experts reach (of NVLink: NCCL's).
   double dropout_forward = 1.4, dropout_backward = .8, compiled_traffic = .6;
   double permuted_traffic = 1.4, activated_traffic = 3.4, fused_activation = .6;
-  double zero3_launches = 0;  // of a layer and pass: what ZeRO-3 does around each of its modules, in launches
+  double zero3_launches = 0;   // of a layer and pass: what ZeRO-3 does around each of its modules, in launches
+  bool fused_softmax = false;  // unfused attention with Megatron's kernel of scale, mask and softmax
+  // Gate and up are column-parallel layers of their own: each reduces the gradient of its input over the tensor group.
+  bool gate_reduced_apart = false;
+  double gather_copy_bytes = 0;  // of a parameter that ZeRO-3 has gathered: copied to where its parts belong
   // An expert's matrices are slices of tensors of all experts; autograd clears such a tensor for each and adds them up.
   bool expert_slices = false;
   double unbound_host = 1.8, dispatch_nvlink_share = .35, dispatch_nic_share = .8;

@@ -47,7 +47,11 @@ LocalTask ShardTraffic::gather(Place place, graph::Collective what, double count
   const bool few = again(place);
   take_part(place, uses);
   const Axis replicas = rehearsal::replicas(experts), along = few ? Axis::secondary : plan_.shared_along(replicas);
-  if (!plan_.job.training.quantised_gathers) return draft_.collective(what, along, at, after, uses);
+  if (!plan_.job.training.quantised_gathers) {
+    const auto done = draft_.collective(what, along, at, after, uses);
+    const double copied = plan_.job.framework.gather_copy_bytes;
+    return copied > 0 ? kernel(count * copied, 1, at, {done}, {}) : done;
+  }
   const double wide = double(what.size.count()) / count, scales = count * kScale / plan::Plan::kQuantisedBlock;
   const auto ranks = double(few ? plan_.gathered_again_over() : plan_.shards(replicas));
   const BufferUse whole = uses.back();

@@ -133,6 +133,27 @@ TEST_CASE("adapters in fp32 behind a dropout keep five bytes of each element of 
   CHECK(kept(own) - kept(plain) == row * (5 * (1024 + 1024 + 1024 + 2816) - 2 * (1024 + 1024 + 2816) + 4 * 8 * 2));
 }
 
+TEST_CASE("under autocast products of adapters in fp32 have 16 bits, and what they read keeps three bytes") {
+  Framework peft;
+  peft.fp32_adapters = peft.adapter_dropout = true;
+  const auto wide = held_in(FrozenPrecision::training, peft);
+  peft.autocast = true;
+  const auto narrow = held_in(FrozenPrecision::training, peft);
+  for (const auto& step : narrow.layers.front().forward)
+    if (const auto* gemm = std::get_if<Gemm>(&step.what)) CHECK(gemm->precision == Precision::bf16);
+  CHECK(flops(narrow.layers.front().backward) == flops(wide.layers.front().backward));
+  const double row = 2048, inputs = 1024 + 1024 + 1024 + 2816;
+  CHECK(kept(wide) - kept(narrow) == row * 2 * (inputs + 4 * 8));
+  // A cast back of each input, 6 bytes an element, and one kernel more.
+  const auto moved = [](const Network& n) {
+    double sum = 0;
+    for (const auto* step : named(n.layers.front().forward, "adapter input"))
+      sum += double(std::get<MemoryBound>(step->what).traffic.count());
+    return sum;
+  };
+  CHECK(moved(narrow) - moved(wide) == doctest::Approx(6 * row * inputs));
+}
+
 TEST_CASE("each expert has adapters of its own, where it is asked for") {
   Transformer m = llama();
   m.family = Family::moe, m.experts = 4, m.experts_per_token = 2, m.expert_ffn = 512;

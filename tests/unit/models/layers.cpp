@@ -89,6 +89,36 @@ TEST_CASE("traffic of a layer is the table's") {
         11.125 * T * (2 * h + 1536 + 2 * 2816) / 4);
 }
 
+TEST_CASE("a fused softmax of unfused kernels moves 6 bytes a score, and 8 backward") {
+  auto t = training(AttentionKind::unfused);
+  t.kernels = Kernels::unfused;
+  auto s = framework(false);
+  const auto softmax = [&](const std::vector<Step>& steps, std::string_view name) {
+    const auto found = std::find_if(steps.begin(), steps.end(), [&](auto& step) { return step.name == name; });
+    return double(std::get<MemoryBound>(found->what).traffic.count());
+  };
+  const auto apart = layer_work(llama(), t, s, shard());
+  s.fused_softmax = true;
+  const auto fused = layer_work(llama(), t, s, shard());
+  CHECK(softmax(fused.forward, "softmax") == 6 * kScores);
+  CHECK(softmax(fused.input_gradient, "softmax gradient") == 8 * kScores);
+  CHECK(apart.activations.count() - fused.activations.count() == 4 * kScores);  // fp32, of which 16 bits are a copy
+}
+
+TEST_CASE("gate and up that are layers of their own each reduce the gradient of their input") {
+  const auto reduced = [](Transformer model, bool apart, bool sequence) {
+    auto s = framework(false);
+    s.gate_reduced_apart = apart;
+    const auto w = layer_work(model, training(AttentionKind::flash), s, shard(4, sequence));
+    return std::count_if(w.input_gradient.begin(), w.input_gradient.end(),
+                         [](const Step& step) { return step.name == "tensor all-reduce"; });
+  };
+  CHECK(reduced(llama(), false, false) == 2);
+  CHECK(reduced(llama(), true, false) == 3);
+  CHECK(reduced(gpt(), true, false) == 2);
+  CHECK(reduced(llama(), true, true) == 0);
+}
+
 TEST_CASE("launches per layer") {
   const auto launches = [](AttentionKind attention, bool compiled, std::int64_t tensor, bool sp = false) {
     const auto w = layer_work(gpt(), training(attention), framework(true, compiled), shard(tensor, sp));
