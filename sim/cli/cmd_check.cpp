@@ -10,6 +10,7 @@
 #include "answer/lowered_job.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "cli/output.hpp"
 #include "page/layout.hpp"
 #include "report/answers.hpp"
@@ -31,8 +32,7 @@ const CommandText kCheckText{
         "resharding are known by their keys.\n"
         "Exit status 2 when any file is wrong; all files are read.\n"
         "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"
-        "lists all keys with their values and defaults. --schema answers: of the JSON that commands print.
-"
+        "lists all keys with their values and defaults. --schema answers: of the JSON that commands print.\n"
         "--format sarif is for services that show errors beside the lines of a change (SARIF 2.1.0).",
     .example =
         "  rehearse check scenarios/*.yaml\n"
@@ -112,7 +112,7 @@ Json sarif_log(const Json& results) {
   };
   rule("error", "The scenario cannot be run: rehearse run refuses it with the same words.");
   rule("warning", "The scenario is run, and may not mean what its author wants.");
-  Json driver{{"name", "rehearse"}, {"version", std::string(version())}, {"rules", rules}};
+  Json driver{{"name", "rehearse"}, {"version", program_version()}, {"rules", rules}};
   runs.push_back(Json{{"tool", Json{{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", results}});
   return Json{{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", runs}};
 }
