@@ -60,6 +60,7 @@ class RankBreakdown {
         rank_(rank),
         program_(graph.program_of(graph.ranks()[rank.index()])),
         durations_(durations),
+        splits_(graph, durations),
         predicted_(timeline.fidelity == Fidelity::simulated) {}
 
   Breakdown run() {
@@ -80,7 +81,7 @@ class RankBreakdown {
       // Measured spans of a serial lane do not overlap either, but may be short of a clock tick.
       const Time from = std::max(until, span.start);
       if (from < span.end) {
-        const Breakdown parts = split_task(graph_, program_, i, span.end - from, durations_, predicted_);
+        const Breakdown parts = splits_.task(program_, i, span.end - from, predicted_);
         for (std::size_t c = 0; c < parts.size(); ++c) total[c] += parts[c];
         until = span.end;
       }
@@ -197,6 +198,7 @@ class RankBreakdown {
   RankId rank_;
   const graph::Program& program_;
   std::span<const Time> durations_;
+  Splits splits_;
   bool predicted_;
 
   // What computation may have waited for, and by how much all of it is longer than alone: that share of its exposed
@@ -240,6 +242,7 @@ RankId last_rank(const graph::TaskGraph& graph, const Timeline& timeline) {
 
 std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, std::span<const Time> durations) {
   const std::vector<RankId> first = identical_ranks(graph, timeline);
+  Splits splits(graph, durations);
   std::vector<Time> all;
   for (const graph::Rank& rank : graph.ranks()) {
     if (const std::size_t twin = first[all.size()].index(); twin < all.size()) {
@@ -255,7 +258,7 @@ std::vector<Time> busy(const graph::TaskGraph& graph, const Timeline& timeline, 
       if (lane.kind == graph::LaneKind::collectives && lane.lane != Lane::data_comm) beside.push_back(span);
       if (program.lane[i] != Lane::compute) continue;
       computed.push_back(span);
-      const Breakdown parts = split_task(graph, program, i, span.end - span.start, durations, false);
+      const Breakdown parts = splits.task(program, i, span.end - span.start, false);
       sum += span.end - span.start - parts[index(Category::pipeline_comm)] - parts[index(Category::data_comm)];
     }
     if (!beside.empty()) {  // its exposed part

@@ -89,16 +89,26 @@ Breakdown scaled(const Breakdown& parts, Time span, Category when_all_zero) {
   return result;
 }
 
-Breakdown split_in(const graph::TaskGraph& graph, WorkId work, Context context, Time span,
-                   std::span<const Time> durations, bool predicted) {
+Breakdown alone(const graph::TaskGraph& graph, WorkId work, Context context, std::span<const Time> durations) {
   Breakdown parts{};
   accumulate(graph, work, 1, context, durations, parts);
+  return parts;
+}
+
+// `parts`: of the work alone.
+Breakdown stretched(Breakdown parts, const graph::TaskGraph& graph, WorkId work, Context context, Time span,
+                    std::span<const Time> durations, bool predicted) {
   if (const Time alone = durations[work.index()]; predicted && span > alone && alone > Time{}) {
     parts = scaled(parts, alone, Category::contention);
     parts[static_cast<std::size_t>(Category::contention)] += span - alone;
     return parts;
   }
   return scaled(parts, span, std::visit(CategoryOf{context}, graph.work(work)));
+}
+
+Context context_of(const graph::Program& program, std::size_t task) {
+  const Pass pass = program.coordinates[task].pass;
+  return {pass, program.lane[task], pass == Pass::recompute};
 }
 
 }  // namespace
@@ -109,14 +119,20 @@ bool is_data_parallel(Pass pass, Lane lane) {
 }
 
 Breakdown split(const graph::TaskGraph& graph, WorkId work, std::span<const Time> durations) {
-  return split_in(graph, work, {}, durations[work.index()], durations, false);
+  return stretched(alone(graph, work, {}, durations), graph, work, {}, durations[work.index()], durations, false);
 }
 
 Breakdown split_task(const graph::TaskGraph& graph, const graph::Program& program, std::size_t task, Time span,
                      std::span<const Time> durations, bool predicted) {
-  const Pass pass = program.coordinates[task].pass;
-  return split_in(graph, program.work[task], {pass, program.lane[task], pass == Pass::recompute}, span, durations,
-                  predicted);
+  return Splits(graph, durations).task(program, task, span, predicted);
+}
+
+Breakdown Splits::task(const graph::Program& program, std::size_t task, Time span, bool predicted) {
+  const WorkId work = program.work[task];
+  const auto context = context_of(program, task);
+  const auto [known, fresh] = known_.try_emplace({work, context.pass, context.lane});
+  if (fresh) known->second = alone(graph_, work, context, durations_);
+  return stretched(known->second, graph_, work, context, span, durations_, predicted);
 }
 
 }  // namespace rehearsal::timeline
