@@ -29,17 +29,26 @@ constexpr Count kFeedForward{4, 14};
 // moe/router.py and moe_utils.py: softmax and top-k with the loss of balance, or with sigmoid, bias and scale
 // (DeepSeek); in fused kernels (moe_router_fusion). The norm before.
 constexpr Count kRouter{13 + 21, 9 + 11}, kSigmoid{9, 4}, kFusedRouter{12, 10}, kNorm{1, 3};
-// moe/token_dispatcher.py and fused_a2a.py. The all-to-all sorts on both sides.
-constexpr Count kExchange{28, 13}, kDeepep{18, 10}, kHybridep{8, 6};
+// moe/token_dispatcher.py and fused_a2a.py: up to the counts of tokens, for which the host waits, and from there on.
+// The all-to-all counts, copies counts to the host and permutes (9 + 4 + 4) before it sends, and sorts on both sides.
+constexpr Count kCounted{17}, kExchange{11, 13}, kCountedDeepep{8}, kDeepep{10, 10}, kCountedHybridep{4},
+    kHybridep{4, 6};
 constexpr Count kSharedExperts{8, 14}, kGlue{3, 2};  // moe/shared_experts.py, transformer_layer.py
 // moe/experts.py, TEGroupedMLP: products of each expert and the events of four streams. In 8 bits casts; with scales
-// for blocks each operand is quantised and its scales swizzled by kernels of their own.
+// for blocks each operand is quantised into rows and columns and its scales swizzled: per product 7.5 kernels, and as
+// many tensors to be made, which cost the host as much (docs/discussions/deepseek-v3-gb200-optimization, 2.1.2).
+constexpr double kBlockScaledProduct = 13;
 constexpr Count kExperts{10, 12, 2, 4, 16, 32}, kScaledExperts{12, 16, 3, 6, 16, 32},
-    kBlockScaledExperts{12, 16, 15, 30, 16, 32};
+    kBlockScaledExperts{12, 16, 2 * kBlockScaledProduct, 4 * kBlockScaledProduct, 16, 32};
 constexpr Count kGroupedMlp{6, 10};
 constexpr Count kGraph{2, 2};      // of what was captured: a replay, and copies into it
 constexpr Count kOverlap{15, 15};  // five nodes of a pass beside another's: streams, events, a backward of its own each
-constexpr double kCheckpoint = 13;  // of one boundary, in the backward: states of random numbers, forward, backward
+// Of one boundary of recomputation, in the backward, beside what it launches again: states of random numbers, a graph
+// of its own, the storage of its result.
+constexpr double kCheckpoint = 6;
+// What a boundary launches again (the files above): the attention core with its views; a norm and its cast; products of
+// latents, and the rotation in single operations; one activation.
+constexpr double kCoreAgain = 3, kNormAgain = 2, kLatentsAgain = 13, kActivationAgain = 1;
 // Hugging Face's eager layers (Qwen, Llama): counted in a Kineto trace (Qwen1.5-0.5B, H100), forward; the backward is
 // what is left of the kernels of a step of Llama 1B (tests/fidelity/trainer_h100_kernels.csv). Of these, operations of
 // two norms (8 each, 10 backward) and of the rotation of queries and keys (5 each, 6 backward) that fused kernels are
@@ -52,13 +61,6 @@ constexpr double kSliceForward = 4, kSliceBackward = 10;
 // Launches of adapters and of copies of quantised matrices in a backward, over those in a forward: 8.6 over 6 (the same
 // table).
 constexpr double kBesideBackward = 1.4;
-
-bool moves_tokens(const Step& step) { return step.name == "dispatch" || step.name == "permute"; }
-
-double boundaries(RecomputeModule module, bool dense) {
-  if (module == RecomputeModule::mlp) return dense ? 1 : 0;
-  return module == RecomputeModule::layernorm ? 2 : 1;
-}
 
 }  // namespace
 
@@ -76,7 +78,7 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
   };
   const double beside = double(frozen_launches(false)), beside_experts = double(frozen_launches(true));
   all.attention = beside, all.experts = beside_experts;
-  all.backward = kBesideBackward * (beside + beside_experts) + checkpoints();
+  all.backward = kBesideBackward * (beside + beside_experts);
   if (framework.launches == LaunchCounts::eager && (!has_experts() || framework.expert_slices)) {
     add(all.attention, kEager);
     if (has_experts()) {
@@ -85,11 +87,10 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
     }
     if (run_.training.kernels == Kernels::fused)
       all.attention -= kFusedAway.forward, all.backward -= kFusedAway.backward;
+    all.backward += checkpoints(all.router + all.experts);
     return all;
   }
-  const bool captured =
-      framework.cuda_graph == CudaGraph::attention || framework.cuda_graph == CudaGraph::attention_router;
-  const bool routed = framework.cuda_graph == CudaGraph::router || framework.cuda_graph == CudaGraph::attention_router;
+  const bool captured = captures_attention(), routed = captures_router();
   const auto& mixer = layer_.mixer;
   if (captured || routed) add(all.attention, kGraph);
   if (!captured && mixer.kind != MixerKind::none) {
@@ -101,6 +102,7 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
   }
   if (!has_experts()) {
     if (layer_.ffn.width > 0) add(all.attention, kFeedForward);
+    all.backward += checkpoints(0);
     return all;
   }
   if (!routed) {
@@ -108,8 +110,13 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
     if (mixer.mla && !framework.fused_router) add(all.router, kSigmoid);
   }
   if (run_.shard.expert > 1) {
-    const bool fused = framework.dispatcher != Dispatcher::nccl;
-    add(all.router, !fused ? kExchange : framework.dispatcher == Dispatcher::deepep ? kDeepep : kHybridep);
+    const auto of = [&](const Count& nccl, const Count& deepep, const Count& hybridep) {
+      return framework.dispatcher == Dispatcher::nccl     ? nccl
+             : framework.dispatcher == Dispatcher::deepep ? deepep
+                                                          : hybridep;
+    };
+    if (!routed) add(all.router, of(kCounted, kCountedDeepep, kCountedHybridep));
+    add(all.experts, of(kExchange, kDeepep, kHybridep));
   }
   if (layer_.ffn.shared_width > 0) add(all.router, kSharedExperts);
   const bool blocks = framework.fp8_scaling == Fp8Scaling::blockwise || framework.fp8_scaling == Fp8Scaling::mx;
@@ -119,20 +126,69 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
                                                : kScaledExperts);
   add(all.experts, kGlue);
   if (framework.expert_overlap) add(all.router, kOverlap);
+  all.backward += checkpoints(all.router + all.experts);
   return all;
 }
 
-double FrameworkRewrite::checkpoints() const {
-  const auto& training = run_.training;
-  if (training.recompute == Recompute::none) return 0;
-  if (training.recompute_modules.empty()) return kCheckpoint;
-  double count = 0;
-  for (const auto module : training.recompute_modules) count += boundaries(module, layer_.ffn.width > 0);
-  return kCheckpoint * count;
+bool FrameworkRewrite::captures_attention() const {
+  return run_.framework.cuda_graph == CudaGraph::attention || run_.framework.cuda_graph == CudaGraph::attention_router;
+}
+bool FrameworkRewrite::captures_router() const {
+  return run_.framework.cuda_graph == CudaGraph::router || run_.framework.cuda_graph == CudaGraph::attention_router;
 }
 
-// The host learns from the GPU how many rows each expert gets, so it cannot run ahead of attention, routing and experts
-// together; with a capacity the number is known beforehand. Where another micro-batch's tokens travel meanwhile, one
+// Products of latents are quantised again, too.
+double FrameworkRewrite::latents_again() const {
+  const double python = run_.framework.host_seconds_per_kernel;
+  const bool blocks = run_.fp8() && !scales_tensors(run_.framework.fp8_scaling) && python > 0;
+  const double queries = layer_.mixer.mla->query_rank > 0 ? kLatentQueries.forward : 0;
+  return kLatentsAgain + queries + (blocks ? 2 * kBlockScaledProduct * run_.framework.host_loop_time / python : 0);
+}
+
+// Boundaries of recomputation that a layer has outside of captured graphs, and what they launch again; `of_experts` is
+// what a forward launches from the router on.
+double FrameworkRewrite::checkpoints(double of_experts) const {
+  const auto& training = run_.training;
+  const auto& mixer = layer_.mixer;
+  if (training.recompute == Recompute::none) return 0;
+  if (training.recompute_modules.empty()) return kCheckpoint + kCoreAgain;
+  const bool attends = mixer.kind != MixerKind::none && !captures_attention(), routes = !captures_router();
+  const bool experts = has_experts(), dense = layer_.ffn.width > 0 && !experts, shares = layer_.ffn.shared_width > 0;
+  double count = 0;
+  const auto boundary = [&](bool there, double again) { count += there ? kCheckpoint + again : 0; };
+  for (const auto module : training.recompute_modules) switch (module) {
+      case RecomputeModule::core_attn:
+        boundary(attends, kCoreAgain);
+        break;
+      case RecomputeModule::layernorm:
+        boundary(attends, kNormAgain);
+        boundary(experts ? routes : dense, kNormAgain);
+        break;
+      case RecomputeModule::mla_up_proj:
+        boundary(attends && mixer.mla.has_value(), latents_again());
+        break;
+      case RecomputeModule::moe_act:
+        boundary(experts, kActivationAgain);
+        break;
+      case RecomputeModule::mlp:
+        boundary(dense, kFeedForward.forward);
+        break;
+      case RecomputeModule::mlp_act:
+        boundary(dense, kActivationAgain);
+        break;
+      case RecomputeModule::moe:
+        boundary(experts, of_experts);
+        break;
+      case RecomputeModule::shared_experts:
+        boundary(experts && shares, kSharedExperts.forward);
+        break;
+    }
+  return count;
+}
+
+// The host learns from the GPU how many rows each expert gets, before it can launch the exchange: it cannot run ahead
+// of attention and routing, only of experts (Part::forward_launches). With a capacity the number is known beforehand.
+// The kernels between are small, those of the experts are not. Where another micro-batch's tokens travel meanwhile, one
 // thread launches a forward and a backward in turns, and what one pass leaves idle the other uses.
 void FrameworkRewrite::launch_modules() {
   const auto launches = module_launches();
@@ -142,19 +198,16 @@ void FrameworkRewrite::launch_modules() {
   const bool waits = has_experts() && run_.routing.waits && run_.framework.cuda_graph != CudaGraph::full;
   if (waits && !run_.framework.expert_overlap) {
     const auto router = std::find_if(forward.begin(), forward.end(), [](auto& s) { return s.name == "router"; });
-    const auto products =
-        std::find_if(forward.begin(), forward.end(), [](auto& s) { return is_expert_product(s.name); });
-    const auto arrived = std::find_if(std::make_reverse_iterator(products), forward.rend(), moves_tokens).base();
-    const auto combine = std::find_if(products, forward.end(), [](auto& s) { return s.name == "combine"; });
-    part_.forward_launches = {{at(router), whole(launches.attention)},
-                              {at(arrived), whole(launches.router)},
-                              {at(combine), whole(launches.experts)},
-                              {forward.size(), 0}};
+    auto sent = std::find_if(router, forward.end(), [](auto& s) { return s.name == "dispatch"; });
+    if (sent == forward.end()) sent = std::find_if(router, forward.end(), [](auto& s) { return s.name == "permute"; });
+    part_.forward_launches = {{at(sent), whole(launches.attention + launches.router)},
+                              {forward.size(), whole(launches.experts)}};
   } else {
     part_.forward_launches = {{forward.size(), whole(launches.forward())}};
   }
   part_.counts_modules = true;
   part_.launched_together = has_experts() && run_.framework.expert_overlap;
+  part_.uneven_launches = waits && !part_.launched_together;
   part_.backward_launches = whole(launches.backward) + update_launches();
   part_.weight_launches = std::min(part_.weight_launches, part_.backward_launches);
 }

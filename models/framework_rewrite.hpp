@@ -165,7 +165,10 @@ class FrameworkRewrite {
     double forward() const { return attention + router + experts; }
   };
   Launches module_launches() const;
-  double checkpoints() const;
+  bool captures_attention() const;
+  bool captures_router() const;
+  double latents_again() const;
+  double checkpoints(double of_experts) const;
   void launch_modules();
   void join(const Operator& op, bool back);
   void concatenate(const Operator& op, bool back);

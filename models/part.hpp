@@ -128,8 +128,9 @@ struct Part {
     bool experts = false;
   };
   std::vector<Gradient> gradients;  // in the order in which a backward completes them
-  // Launches of each pass, for the regime in which the host decides. The forward in runs: where the host has to wait
-  // for a result of the GPU (how many tokens an expert gets) it starts anew. Backward: of both gradients.
+  // Launches of each pass, for the regime in which the host decides. Backward: of both gradients. The forward in two runs,
+  // if the host has to wait for a result of the GPU (how many tokens an expert gets): up to there it launches, and what
+  // follows in the layer before, under what the GPU still computes of that.
   struct Run {
     std::size_t until;  // steps of the forward before this one
     std::int64_t launches;
@@ -138,6 +139,7 @@ struct Part {
   std::int64_t backward_launches = 0, weight_launches = 0, norm_launches = 0;  // the last of the norm backward
   bool counts_modules = false;     // launches are counts of modules, of either pass
   bool launched_together = false;  // one thread launches a forward and a backward in turns
+  bool uneven_launches = false;    // the host is behind of some kernels and ahead of others
 };
 
 // A network of one rank.

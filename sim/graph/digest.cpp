@@ -102,7 +102,10 @@ struct AddWork {
   void operator()(const Receive&) const {}
   void operator()(const OptimizerStep& w) const { out.number(w.parameters), out.number(w.traffic); }
   void operator()(const FixedDelay& w) const { out.number(w.duration); }
-  void operator()(const HostBound& w) const { out.number(w.host), out.number(w.busy); }
+  void operator()(const HostBound& w) const {
+    out.number(w.host), out.number(w.busy);
+    if (w.uneven) out.number(w.uneven);
+  }
   void operator()(const Kernel& w) const {
     out.number(w.kind), out.numbers(used(w.dims, 5)), out.numbers(used(w.offsets, 6));
     if (w.precision != Precision::fp32) out.number(w.precision);

@@ -108,9 +108,10 @@ class PassBuilder {
   void bound_by_host(std::size_t first, Time host, Pass pass, std::optional<WorkId> other = {}) {
     if (plan_.job.framework.host_seconds_per_kernel <= 0 || first == result_.operations.size()) return;
     auto kernels = plan_.job.framework.launch_blocking ? Sequence{} : run(first);
-    if (other) kernels.items.push_back({*other, 1, false});
+    if (other && !plan_.job.framework.launch_blocking) kernels.items.push_back({*other, 1, false});
     const WorkId busy = builder_.intern(kernels);
-    result_.operations.push_back({.work = builder_.intern(graph::HostBound{host, busy}), .pass = pass});
+    const graph::HostBound bound{host, busy, part_.uneven_launches};
+    result_.operations.push_back({.work = builder_.intern(bound), .pass = pass});
   }
   std::size_t size() const { return result_.operations.size(); }
   PassWork finish() && {
@@ -240,14 +241,25 @@ Part model_part(const models::Part& model, models::Recompute recompute, const pl
     if (recompute == models::Recompute::full) pass.bound_by_host(0, host(all_launches, 1), Pass::recompute);
     const bool alone = !model.launched_together;
     const bool with_forward = !alone && (kind == PassKind::input_gradient || kind == PassKind::backward);
+    // Where the host waits inside a layer: what of the layer before it has launched since it waited there, which the
+    // GPU computes while the host launches up to the next wait.
+    std::optional<WorkId> since_wait;
+    if (kind == PassKind::forward && runs.size() > 1) {
+      PassBuilder before(plan, model, builder);
+      for (auto k = runs.front().until; k < steps.size(); ++k) before.add(steps[k], lives.of(kind)[k], pass_of(kind));
+      since_wait = std::move(before).finish().whole;
+    }
     for (const auto& run : runs) {
+      const bool front = &run == &runs.front();
       // What selective recomputation repeats is launched with what follows.
-      const auto first = &run == &runs.front() && recompute != models::Recompute::full ? 0 : pass.size();
+      const auto first = front && recompute != models::Recompute::full ? 0 : pass.size();
       for (; i < steps.size() && (i < run.until || &run == &runs.back()); ++i)
         pass.add(steps[i], lives.of(kind)[i], steps[i].repeats ? Pass::recompute : pass_of(kind));
       if (with_forward)
         pass.bound_by_host(first, host(run.launches + all_launches, factor), pass_of(kind), forward);
-      else if (alone || kind != PassKind::forward)
+      else if (since_wait && front)
+        pass.bound_by_host(first, host(all_launches, factor), pass_of(kind), since_wait);
+      else if (!since_wait && (alone || kind != PassKind::forward))
         pass.bound_by_host(first, host(run.launches, factor), pass_of(kind));
     }
     auto made = std::move(pass).finish();

@@ -308,6 +308,14 @@ TEST_CASE("composite works add up exactly") {
   REQUIRE(beside[0] > beside[1] * 2);
   CHECK(to_seconds(beside[3]) == Approx(to_seconds(beside[0]) + 24. / 108 * to_seconds(beside[1])).epsilon(1e-6));
   CHECK(beside[4] == beside[1]);
+  // A host that is behind of some kernels and ahead of others: the norm of order 4 of both, at least the longer one.
+  auto uneven = works;
+  for (const double host : {0., 20e-6, 112e-6, 300e-6}) uneven.push_back(HostBound{seconds(host), WorkId(2), true});
+  const auto waits = model().price(uneven);
+  CHECK(waits[7] == Time());
+  CHECK(to_seconds(waits[8]) == Approx(.0285e-6).epsilon(.01));
+  CHECK(to_seconds(waits[9]) == Approx((std::pow(2, .25) - 1) * 112e-6).epsilon(1e-6));
+  CHECK(waits[10] > times[3]);
   const std::vector<Work> forward_reference{HostBound{Time(), WorkId(0)}};
   CHECK_THROWS_AS(model().price(forward_reference), InternalError);
 }
