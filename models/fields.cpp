@@ -383,6 +383,10 @@ const Description& framework_fields() {
           "who sends tokens to their experts"),
       field<&S::dispatch_sms>("dispatch_sms", whole(0, 1000), kDefault,
                               "multiprocessors that its kernels hold; 0: as they are shipped"),
+      field<&S::room_for_dispatch>(
+          "room_for_dispatch", boolean(), kDefault,
+          "products beside an exchange of tokens are launched on the multiprocessors that it leaves (DeepGEMM's "
+          "set_num_sms); otherwise persistent products take a second round (gpu.persistent_gemms)"),
       field<&S::dispatch_overhead>("dispatch_overhead", time(), kDefault,
                                    "of sending tokens to their experts, or back, besides their bytes"),
       field<&S::fp8_dispatch>("fp8_dispatch", boolean(), kDefault,

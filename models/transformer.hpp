@@ -375,6 +375,7 @@ struct Framework {
   Dispatcher dispatcher = Dispatcher::nccl;
   double dispatch_overhead = 60e-6;     // seconds of sending tokens to their experts, or back, besides their bytes
   std::int64_t dispatch_sms = 0;        // multiprocessors that its kernels hold; 0: their default
+  bool room_for_dispatch = false;       // products beside an exchange take no more than the others
   bool fp8_dispatch = false;            // tokens travel to their experts in 8 bits, and back in 16 (DeepSeek-V3)
   bool expert_overlap = false;          // all-to-alls run under the passes of another micro-batch
   bool shared_expert_overlap = false;   // or under the shared experts

@@ -105,6 +105,7 @@ class CostModel {
   // The weight of a load of `bytes_per_s` at the rate of a footprint; the hold of `count` multiprocessors.
   static std::int64_t weight_of(const graph::Footprint& f, double bytes_per_s);
   std::int64_t processors_of(double count) const;
+  graph::Share second_round() const;
   graph::Footprint of_message(const graph::Message& work, Time price) const;
   graph::Footprint of_copy(const graph::Copy& work, Time price) const;
   graph::Footprint of_host_step(const graph::HostStep& work, Time price) const;

@@ -108,6 +108,7 @@ graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price)
   const double memory = std::min(2 * (inside + out), machine_.gpu.sustained_memory_bandwidth.value());
   f.shares.push_back({Way::memory, weight_of(f, memory)});
   f.shares.push_back({Way::processors, 0, processors_of(processors_held())});
+  if (machine_.gpu.persistent_gemms && !framework_.room_for_dispatch) f.shares.push_back(second_round());
   return f;
 }
 

@@ -17,6 +17,8 @@ namespace {
 using graph::Footprint;
 using graph::Way;
 
+constexpr std::uint32_t kRounds = 2;  // among the resources of a GPU, after its multiprocessors and its memory
+
 // Each way of a GPU is a resource of its own; links cause no contention between a kernel and a collective.
 fluid::Phase on_gpu(const std::vector<Footprint>& all) {
   fluid::Phase phase;
@@ -25,6 +27,8 @@ fluid::Phase on_gpu(const std::vector<Footprint>& all) {
     for (const auto& share : footprint.shares)
       if (share.way == Way::processors || share.way == Way::memory)
         flow.uses.push_back({static_cast<std::uint32_t>(share.way), share.weight, share.hold});
+      else if (share.way == Way::rounds)
+        flow.uses.push_back({kRounds, share.weight, share.hold});
     phase.flows.push_back(std::move(flow));
     phase.trailing = std::max(phase.trailing, footprint.trailing);
   }
@@ -111,13 +115,16 @@ Footprint CostModel::of_collective(const graph::Collective& work, Time price) co
   if (work.pieces > 1) return f;  // copy engines need no multiprocessors
   const double inside = std::clamp(kChannelsEach * std::floor(reach.port.value() / kChannelRate), 1., kMostChannels);
   f.shares.push_back({Way::processors, 0, processors_of(across ? quote.wires.channels : inside)});
-  if (machine_.gpu.persistent_gemms && !work.room_kept)
-    // Half of them, or as many as a hold can express: a hypothetical GPU may have more.
-    f.shares.push_back(
-        {Way::rounds, 0,
-         processors_of(std::min(double(machine_.gpu.sms) / 2,
-                                double(std::numeric_limits<std::int64_t>::max() / 2) / graph::kProcessor))});
+  if (machine_.gpu.persistent_gemms && !work.room_kept) f.shares.push_back(second_round());
   return f;
+}
+
+// What persistent products beside it lose: half of their rate, or as much as a hold can express (a hypothetical GPU may
+// have more multiprocessors).
+graph::Share CostModel::second_round() const {
+  return {Way::rounds, 0,
+          processors_of(std::min(double(machine_.gpu.sms) / 2,
+                                 double(std::numeric_limits<std::int64_t>::max() / 2) / graph::kProcessor))};
 }
 
 Footprint CostModel::of_message(const graph::Message& work, Time price) const {
@@ -207,7 +214,8 @@ std::vector<double> CostModel::memory_traffic(std::span<const graph::Work> works
 
 Time CostModel::together(const std::vector<std::vector<Footprint>>& row, const Footprint& beside) const {
   const auto& gpu = machine_.gpu;
-  const std::vector<Wide> capacities{graph::capacity(gpu.sms), graph::capacity(gpu.sustained_memory_bandwidth)};
+  const std::vector<Wide> capacities{graph::capacity(gpu.sms), graph::capacity(gpu.sustained_memory_bandwidth),
+                                     graph::capacity(gpu.sms)};
   fluid::Flows flows(capacities);
   std::vector<fluid::Phase> phases;
   for (const auto& all : row) phases.push_back(on_gpu(all));
