@@ -18,21 +18,30 @@ bool FrameworkRewrite::has_experts() const {
                      [](const Operator& op) { return op.kind == Kind::route; });
 }
 
-// Routers compute in fp32: tf32 here. Softmax, top-k and their sums are a few kernels over the logits.
+// Kernels of Megatron-Core's router beside its product, one by one and with those of Transformer Engine that fuse some
+// of them (its docs/discussions/deepseek-v3-gb200-optimization: 72 and 31 in a forward); backward in the proportion of
+// the launches that framework_launches.cpp counts.
+constexpr std::int64_t kRouterKernels = 72, kFusedRouterKernels = 31, kRouterBack = 42, kFusedRouterBack = 26;
+
+// Routers compute in fp32: tf32 here. Softmax, top-k and their sums are small kernels over the logits.
 void FrameworkRewrite::route(const Operator& op, bool back) {
   const Index x = op.in[0];
+  const bool fused = run_.framework.fused_router, eager = run_.framework.launches == LaunchCounts::eager;
+  const auto kernels = [&](std::int64_t one_by_one, std::int64_t few) { return eager ? 1 : fused ? few : one_by_one; };
   const auto &in = block_.values[x], &logits = block_.values[op.out[0]], &chosen = block_.values[op.out[1]];
   const Gemm product{in.elements / in.columns, logits.columns, in.columns, 1, Precision::tf32, false};
   if (!back) {
     part_.values[op.out[0]].size = Bytes(4 * logits.elements);
     part_.values[op.out[1]].size = Bytes(8 * chosen.elements);  // the expert, and its weight
     part_.forward.push_back({"router", product, {read(x), write(op.out[0])}});
-    part_.forward.push_back(plain("top-k", 12 * double(logits.elements), 1, {read(op.out[0]), write(op.out[1])}));
+    part_.forward.push_back(plain("top-k", 12 * double(logits.elements), kernels(kRouterKernels, kFusedRouterKernels),
+                                  {read(op.out[0]), write(op.out[1])}));
     return;
   }
   const Index dlogits = value(4 * double(logits.elements));
   auto& list = part_.input_gradient_steps;
-  list.push_back(plain("top-k gradient", 16 * double(logits.elements), 1, {read(op.out[0]), write(dlogits)}));
+  list.push_back(plain("top-k gradient", 16 * double(logits.elements), kernels(kRouterBack, kFusedRouterBack),
+                       {read(op.out[0]), write(dlogits)}));
   list.push_back({"router gradient", input_gradient(product), {read(dlogits), write(gradient_of(x))}});
   if (run_.training.frozen()) return;
   weights_.push_back({"router gradient",
