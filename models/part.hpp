@@ -128,9 +128,9 @@ struct Part {
     bool experts = false;
   };
   std::vector<Gradient> gradients;  // in the order in which a backward completes them
-  // Launches of each pass, for the regime in which the host decides. Backward: of both gradients. The forward in two runs,
-  // if the host has to wait for a result of the GPU (how many tokens an expert gets): up to there it launches, and what
-  // follows in the layer before, under what the GPU still computes of that.
+  // Launches of each pass, for the regime in which the host decides. Backward: of both gradients. The forward in two
+  // runs, if the host has to wait for a result of the GPU (how many tokens an expert gets): up to there it launches,
+  // and what follows in the layer before, under what the GPU still computes of that.
   struct Run {
     std::size_t until;  // steps of the forward before this one
     std::int64_t launches;

@@ -28,7 +28,8 @@ inline constexpr const char* kModuleEntry = "rehearsal_backend";
 const char* build_id();
 
 // `name`: "mpi". Looks for librehearsal_<name>.so in the folders of $REHEARSAL_MODULES (separated by colons), then
-// beside this library and the running program and, where those were installed, in lib/rehearsal. Throws MachineError "backend mpi unavailable: ...", also for what this machine lacks.
+// beside this library and the running program and, where those were installed, in lib/rehearsal. Throws MachineError
+// "backend mpi unavailable: ...", also for what this machine lacks.
 std::unique_ptr<Backend> load_backend(const std::string& name);
 std::unique_ptr<Backend> load_module(const std::string& name, const std::filesystem::path& file);
 

@@ -100,8 +100,7 @@ std::vector<Variant> variants(std::span<const std::string> files, std::span<cons
 }
 
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,
-                                             unsigned jobs, const Keep& keep,
-                                             const scenario::Files& files) {
+                                             unsigned jobs, const Keep& keep, const scenario::Files& files) {
   std::vector<std::vector<Diagnostic>> errors(variants.size());
   in_parallel(variants.size(), jobs, [&](std::size_t i) {
     std::vector<std::string> sets(common.begin(), common.end());

@@ -14,8 +14,7 @@ namespace rehearsal::explore {
 using backend::Compute;
 
 Performable load_performable(const std::string& path, const std::vector<std::string>& sets,
-                             std::optional<Compute> compute, const std::string& backend,
-                             const scenario::Files& files) {
+                             std::optional<Compute> compute, const std::string& backend, const scenario::Files& files) {
   // For other frameworks, features that only native kernels have are errors: then the native scenario is loaded
   // instead.
   std::optional<scenario::Scenario> asked;

@@ -81,8 +81,9 @@ struct FixedDelay {
   friend auto operator<=>(const FixedDelay&, const FixedDelay&) = default;
 };
 
-// The GPU idles while the host still launches: the time by which `host` exceeds the kernels of `busy` (a Sequence). Where
-// the host is behind of some kernels and ahead of others (`uneven`), the GPU waits even if the host has the shorter sum.
+// The GPU idles while the host still launches: the time by which `host` exceeds the kernels of `busy` (a Sequence).
+// Where the host is behind of some kernels and ahead of others (`uneven`), the GPU waits even if the host has the
+// shorter sum.
 struct HostBound {
   Time host;
   WorkId busy;

@@ -11,6 +11,7 @@
 #include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/grid.hpp"
 #include "calibrate/kernel_graph.hpp"
@@ -241,7 +242,7 @@ Json report_json(const Measured& measured, const std::string& file) {
     kernels[name(kind)] = {{"shapes", times.samples.size()},
                            {"error", {{"median", times.fit.error}, {"worst", times.fit.worst}}},
                            {"left_out", {{"median", times.fit.left_out}, {"worst", times.fit.left_out_worst}}}};
-  return {{"rehearsal", {{"version"}, {"backend", p.backend}}},
+  return {{"rehearsal", {{"version", program_version()}, {"backend", p.backend}}},
           {"file", file},
           {"digest", p.digest},
           {"machine", {{"cpu", p.cpu}, {"cores", p.cores}, {"system", p.system}}},

@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/program.hpp"
 #include "base/quantity_text.hpp"
 #include "calibrate/machine.hpp"
 #include "cli/progress.hpp"
@@ -205,7 +206,7 @@ Json report_json(const cost::Profile& p, const gpu::Probe& probe, const std::vec
   gpu["libraries"] = Json::object();
   for (const auto& [library, version] : probe.device.libraries) gpu["libraries"][library] = version;
   gpu["type"] = p.gpu ? Json(scenario::gpu_file_of(p.gpu->gpu).name) : Json(nullptr);
-  Json json{{"rehearsal", {{"version"}, {"backend", p.backend}}},
+  Json json{{"rehearsal", {{"version", program_version()}, {"backend", p.backend}}},
             {"file", file},
             {"digest", p.digest},
             {"date", p.date},

@@ -133,9 +133,9 @@ Forecast forecast_of(const std::vector<Constant>& constants, const ForecastOf& r
   return forecast;
 }
 
-std::vector<std::string> causes_of(const scenario::RunClass& run, const Beyond& beyond) {
+std::vector<std::string> causes_of(const scenario::RunClass& run, const RowTraits& row) {
   constexpr double kLong = 16384;  // tokens of a sequence
-  const bool has[] = {beyond.natural_routing, beyond.fine_tuning || run.adapters, run.eager || beyond.eager_launches,
+  const bool has[] = {row.natural_routing, row.fine_tuning || run.adapters, run.eager || row.eager_launches,
                       run.precision == "fp8" || run.precision == "fp4", run.sequence >= kLong};
   std::vector<std::string> causes;
   for (std::size_t i = 0; i < std::size(kCauses); i++)

@@ -51,14 +51,14 @@ struct Forecast {
 Forecast forecast_of(const std::vector<Constant>& constants, const ForecastOf& run, Left left);
 
 // What a row is beyond a run of its class.
-struct Beyond {
+struct RowTraits {
   bool natural_routing = false;  // the router's own choices, not forced balance
   bool fine_tuning = false;      // of all weights or of adapters
   bool eager_launches = false;   // Python issues the operations of a layer one by one, whether fused or not
 };
 // What a run is beyond a dense pre-training step in 16 bits with balanced tokens, of kCauses and in their order.
 inline constexpr const char* kCauses[] = {"routing", "fine-tuning", "eager", "8 or 4 bits", "long context"};
-std::vector<std::string> causes_of(const scenario::RunClass& run, const Beyond& beyond);
+std::vector<std::string> causes_of(const scenario::RunClass& run, const RowTraits& row);
 // Of a row as it is predicted: `fine_tuning` as its rules say (mapping.hpp).
 std::vector<std::string> causes_of(const scenario::Scenario& scenario, const scenario::RunClass& run, bool fine_tuning);
 

@@ -18,7 +18,7 @@ struct RowScenario {
   bool fine_tuning = false;       // as the rules say
   // Keys that its source does not tell, nor rules, nor its knobs: recipe.hpp.
   std::vector<std::string> untold = {};
-  std::string asks = {};          // the scenario without its name: rows with the same ask the same
+  std::string asks = {};  // the scenario without its name: rows with the same ask the same
 };
 
 // How much the scenario says about the framework: everything in the table, only the profile of its generation, or

@@ -31,20 +31,20 @@ Shown<Result> iterations() {
 }
 
 // Of one tier beyond the device; `rank[tier]` of each rank.
-struct Beyond {
+struct TierPeaks {
   std::vector<Bytes> predicted, measured;
 };
-std::optional<Beyond> beyond(const Result& r, Tier tier) {
+std::optional<TierPeaks> beyond(const Result& r, Tier tier) {
   if (r.timeline.beyond_bytes.empty()) return std::nullopt;
-  Beyond all;
+  TierPeaks all;
   for (const auto& rank : r.measured->predicted_beyond) all.predicted.push_back(rank[index(tier)]);
   for (const auto& rank : r.timeline.beyond_bytes) all.measured.push_back(rank[index(tier)]);
   return all;
 }
-Shown<Beyond> held(const char* what) {
-  return Shown<Beyond>(what)
-      .figure("predicted_allocated", Unit::bytes, "predicted", "of each rank", &Beyond::predicted)
-      .figure("measured", Unit::bytes, "measured", "of each rank", &Beyond::measured)
+Shown<TierPeaks> held(const char* what) {
+  return Shown<TierPeaks>(what)
+      .figure("predicted_allocated", Unit::bytes, "predicted", "of each rank", &TierPeaks::predicted)
+      .figure("measured", Unit::bytes, "measured", "of each rank", &TierPeaks::measured)
       .figure("equal", Unit::none, "equal", "to the byte", [](auto& b) { return b.predicted == b.measured; });
 }
 

@@ -60,7 +60,8 @@ class RunPage {
   void framework() {
     if (run_.other_framework.empty()) return;
     auto table = shown_.table("/other_software", {"software", "iteration_s", "iteration_change"});
-    table.rows.insert(table.rows.begin(), {{s_.framework}, shown_.value("/iteration_s"), {"assumed: none is named"}});
+    table.rows.insert(table.rows.begin(),
+                      {{s_.framework}, shown_.value("/iteration_s"), {"assumed: the scenario names none"}});
     add({"The same step with each framework that may be meant", std::move(table), "",
          std::all_of(run_.other_framework.begin(), run_.other_framework.end(), [](auto& o) { return o.contention; })
              ? ""

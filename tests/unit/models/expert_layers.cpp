@@ -139,8 +139,8 @@ TEST_CASE("the host starts anew where it waits for the counts of tokens; a capac
   std::int64_t sum = 0;
   for (const auto& run : waiting) sum += run.launches;
   CHECK(sum == fixed.front().launches);
-  // 8 of attention, a norm, 13 + 21 of the router, 17 of the all-to-all before the wait, 8 of the shared expert; 11 of the
-  // all-to-all, 10 of the experts, and 3 more. Loops cost nothing where a call costs nothing.
+  // 8 of attention, a norm, 13 + 21 of the router, 17 of the all-to-all before the wait, 8 of the shared expert; 11 of
+  // the all-to-all, 10 of the experts, and 3 more. Loops cost nothing where a call costs nothing.
   CHECK(waiting[0].launches == 8 + 60);
   CHECK(waiting[1].launches == 24);
   Framework priced;
