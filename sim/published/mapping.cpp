@@ -124,6 +124,7 @@ bool fits(const Condition& condition, const std::string& cell) {
 Mapped Mapping::of(const Run& run) const {
   Mapped mapped;
   mapped.cluster = run.cluster, mapped.framework = run.profile;
+  if (mapped.framework.empty() && frameworks_.count(run.framework) > 0) mapped.framework = run.framework;
   mapped.gpus_per_node = run.gpus_per_node.value_or(8);
   for (const auto& rule : rules_) {
     if (!applies(rule, run, mapped.framework)) continue;
@@ -156,7 +157,8 @@ Mapping read_mapping(const scenario::Files& files) {
     file.finish();
   }
   problems.throw_if_any();
-  return Mapping(std::move(rules));
+  const auto names = files.names_in(files.home() + "/configs/frameworks");
+  return Mapping(std::move(rules), {names.begin(), names.end()});
 }
 
 }  // namespace rehearsal::published

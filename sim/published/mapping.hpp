@@ -3,6 +3,7 @@
 // measurements, so they cannot be chosen to fit the error.
 #pragma once
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,11 +47,14 @@ struct Mapped {
 
 class Mapping {
  public:
-  explicit Mapping(std::vector<Rule> rules) : rules_(std::move(rules)) {}
+  // `frameworks`: the names of profiles, which a row may give as its framework.
+  Mapping(std::vector<Rule> rules, std::set<std::string> frameworks)
+      : rules_(std::move(rules)), frameworks_(std::move(frameworks)) {}
   Mapped of(const Run& run) const;
 
  private:
   std::vector<Rule> rules_;
+  std::set<std::string> frameworks_;
 };
 
 // From configs/published_runs.yaml. Throws UserError.

@@ -189,6 +189,7 @@ Recipe recipe_of(const Run& run, bool experts) {
   const auto text = lower(run.recompute);
   if (says_untold(text)) recipe.untold.emplace_back("training.recompute");
   if (text.starts_with("full")) recipe.recompute = "full";
+  if (among(text, {"yes", "on", "true", "selective:", "selective: ,"})) reader.not_read("recompute");  // of what?
   if (!holds(text, "selective")) return recipe;
   recipe.recompute = "selective";
   const bool known = run.knobs.find("training.recompute") != std::string::npos;

@@ -149,10 +149,10 @@ bool says_of(const Run& r, const Mapped& mapped, const std::string& key) {
   const auto same = [&](const auto& each) { return scenario::path_of_today(each.first) == key; };
   if (std::any_of(mapped.set.begin(), mapped.set.end(), same)) return true;
   if (std::any_of(mapped.over.begin(), mapped.over.end(), same)) return true;
-  if (r.knobs.empty()) return false;
-  const auto knobs = Json::parse(r.knobs);
-  return knobs.is_object() && std::any_of(knobs.members().begin(), knobs.members().end(),
-                                          [&](const auto& each) { return scenario::path_of_today(each.key) == key; });
+  const auto knobs = Json::read(r.knobs);
+  return knobs && knobs->is_object() &&
+         std::any_of(knobs->members().begin(), knobs->members().end(),
+                     [&](const auto& each) { return scenario::path_of_today(each.key) == key; });
 }
 
 // Filters framework settings by the requested detail.
@@ -160,9 +160,7 @@ bool wanted(const std::string& key, FrameworkDetail detail) {
   return detail == FrameworkDetail::knobs || !key.starts_with("framework.");
 }
 
-}  // namespace
-
-RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail detail) {
+RowScenario described(const Run& r, const Mapping& mapping, FrameworkDetail detail) {
   auto mapped = mapping.of(r);
   if (auto reason = why_not_judged(r, names_model(mapped)); !reason.empty()) return {"", reason, {}, ""};
   if (!mapped.not_judged.empty()) return {"", mapped.not_judged, {}, ""};
@@ -206,9 +204,9 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
                        {},
                        fmt::format("{}", fmt::join(s.all.begin() + s.named, s.all.end(), "\n"))};
   if (!r.knobs.empty()) {
-    const auto knobs = Json::parse(r.knobs);
-    if (!knobs.is_object()) return {"", "its knobs are no JSON object", {}, ""};
-    for (const auto& [key, value] : knobs.members())
+    const auto knobs = Json::read(r.knobs);
+    if (!knobs || !knobs->is_object()) return {"", "its knobs are no JSON object", {}, ""};
+    for (const auto& [key, value] : knobs->members())
       if (wanted(key, detail)) scenario.sets.push_back(key + "=" + value.dump());
   }
   for (const auto& [key, value] : mapped.over)
@@ -217,6 +215,16 @@ RowScenario scenario_of(const Run& r, const Mapping& mapping, FrameworkDetail de
   for (const auto& key : recipe.untold)
     if (wanted(key, detail) && !says_of(r, mapped, key)) scenario.untold.push_back(key);
   return scenario;
+}
+
+}  // namespace
+
+RowScenario scenario_of(const Run& run, const Mapping& mapping, FrameworkDetail detail) {
+  try {
+    return described(run, mapping, detail);
+  } catch (const UserError& error) {  // a cell that is no YAML; other rows are judged
+    return {"", error.diagnostics().front().message, {}, ""};
+  }
 }
 
 }  // namespace rehearsal::published

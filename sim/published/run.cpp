@@ -75,17 +75,22 @@ class Row {
     const auto value = text(name);
     return value.starts_with("OOM") || value.starts_with("oom");
   }
-  std::optional<double> measured(const char* name) const { return out_of_memory(name) ? std::nullopt : number(name); }
+  std::optional<double> measured(const char* name) const {
+    constexpr double kLeast = 1e-9;  // no step is as short, no peak as low
+    const auto value = out_of_memory(name) ? std::nullopt : number(name);
+    return value && *value < kLeast ? not_read(name, "nothing that was measured") : value;
+  }
   std::nullopt_t not_read(const char* name, const char* what) const {
     if (unread_.empty()) unread_ = fmt::format("its '{}' is '{}', {}", name, text(name), what);
     return std::nullopt;
   }
   const std::string& unread() const { return unread_; }  // the first unreadable cell, as a reason
-  // "1 (distributed optimizer, assumed)" counts as 1.
-  std::optional<std::int64_t> leading_digit(const char* name) const {
+  // "1 (distributed optimizer, assumed)" counts as 1. FSDP shards everything unless it says what else.
+  std::optional<std::int64_t> zero_stage(const char* name) const {
     const auto value = text(name);
-    if (value.empty() || value[0] < '0' || value[0] > '9') return std::nullopt;
-    return value[0] - '0';
+    if (!value.empty() && value[0] >= '0' && value[0] <= '3') return value[0] - '0';
+    if (value == "FSDP" || value == "fsdp" || value == "FSDP2" || value == "fsdp2") return 3;
+    return std::nullopt;
   }
 
  private:
@@ -156,7 +161,7 @@ Run run_of(const Row& row) {
   r.tensor = row.integer("tp"), r.pipeline = row.integer("pp");
   if (read_layout(r, row); r.stage_layers.empty()) r.chunks = chunks_of(row, r);
   r.context = row.integer("cp"), r.expert = row.integer("ep"), r.data = row.integer("dp"),
-  r.zero = row.leading_digit("zero_stage");
+  r.zero = row.zero_stage("zero_stage");
   r.micro_batch = row.integer("micro_batch"), r.global_batch = row.integer("global_batch");
   r.iteration_s = row.measured("iter_time_s"), r.peak_memory = row.measured("peak_mem_gb");
   r.memory_kind = row.text("mem_kind"), r.cluster = row.text("cluster"), r.profile = row.text("software");
