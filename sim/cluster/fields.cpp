@@ -296,8 +296,9 @@ const Description& cluster_fields() {
       assumed(field<&ClusterSpec::nic_latency>("links.scale_out.latency", time(),
                                                {[](const ClusterSpec&) { return microseconds(25); }, "25us"},
                                                "one hop of a ring between nodes")),
-      field<&ClusterSpec::nic_ramp>("links.scale_out.ramp", time(), kDefault,
-                                    "r of w + sqrt(r w), w the time of a collective on the wire"),
+      field<&ClusterSpec::nic_ramp>(
+          "links.scale_out.ramp", time(), kDefault,
+          "r of w + sqrt(r w), w the time of a collective on the wire; not of exchanges of experts"),
       assumed(field<&ClusterSpec::nic_efficiency>("links.scale_out.efficiency", fraction(),
                                                   {[](const ClusterSpec&) { return .96; }, "0.96"},
                                                   "share of the wire that collectives reach by themselves")),
