@@ -13,6 +13,7 @@ import csv as _csv
 import itertools as _itertools
 import json as _json
 import os as _os
+import re as _re
 
 from ._library import Answer, Error, InternalError, MachineError, version
 from ._results import Explanation, Plan, Report, Result
@@ -25,13 +26,15 @@ __all__ = ["Answer", "Error", "Explanation", "InternalError", "MachineError", "P
            "reshard", "run", "schedule", "sweep", "validate", "version"]
 
 _NAMED = "scenario.yaml"  # a dict, in messages
+_OWN = {"format", "output", "html", "svg", "picture", "trace", "timeline", "memory_snapshot", "quiet", "help", "color", "store"}
+_NUMBER = _re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def _text(value):
     """A value as --set takes it."""
     if isinstance(value, str):
         return value
-    return _json.dumps(value.item() if hasattr(value, "item") else value)
+    return _json.dumps(value, default=lambda other: other.to_dict() if isinstance(other, Values) else other.item())
 
 
 def _sets(given):
@@ -42,6 +45,8 @@ def _options(given):
     """Keyword arguments as options: time_limit="30s" is --time-limit 30s; True a switch; a list repeats."""
     words = []
     for name, value in given.items():
+        if name in _OWN:
+            raise TypeError(f"{name} belongs to this package: .text(), .html(), .svg(), .trace() and .save() of what is returned")
         option = "--" + name.replace("_", "-")
         if value is True:
             words.append(option)
@@ -56,9 +61,16 @@ def _source(scenario):
     """The name of a scenario for a command line, and the files in memory that it needs."""
     if isinstance(scenario, Scenario):
         return scenario._path, scenario._files
-    if isinstance(scenario, dict):
-        return _NAMED, {_NAMED: scenario}
-    return _os.fspath(scenario), None
+    if isinstance(scenario, (dict, Values)):
+        return _NAMED, {_NAMED: _json.dumps(scenario if isinstance(scenario, dict) else scenario.to_dict(), indent=1)}
+    path = _os.fsdecode(scenario)
+    path = "./" + path if path.startswith("-") else path
+    try:  # kept, so that pages and pictures are those of this answer, whatever becomes of the file
+        with open(path, encoding="utf-8") as file:
+            text = file.read(1 << 20)
+        return path, ({path: text} if _os.path.isfile(path) and len(text) < 1 << 20 else None)
+    except (OSError, UnicodeDecodeError):
+        return path, None  # the program says what is wrong
 
 
 def _asked(kind, command, scenario, set, options, progress=None):
@@ -67,9 +79,9 @@ def _asked(kind, command, scenario, set, options, progress=None):
     return kind([command, path, *_sets({**own, **(set or {})}), *_options(options)], files, progress)
 
 
-def run(scenario, set=None):
+def run(scenario, set=None, *, progress=None, **options):
     """Predicts one iteration. Returns a Result."""
-    return _asked(Result, "run", scenario, set, {})
+    return _asked(Result, "run", scenario, set, options, progress)
 
 
 def measure(scenario, backend="loopback", set=None, *, progress=None, **options):
@@ -149,33 +161,43 @@ def list(kind, name=None):
     return _wrapped(_json.loads(Answer(["list", kind, *([name] if name else []), "--format", "json"]).out))
 
 
-def _figures(text):
-    """The CSV of a comparison as a table: numbers, booleans, None."""
+def _figures(text, vary):
+    """The CSV of a comparison as a table: numbers, booleans, None. Keys that vary over texts stay texts."""
     rows = [*_csv.reader(text.splitlines())]
     columns = zip(*rows[1:]) if len(rows) > 1 else [()] * len(rows[0])
-    return Table({name: [_value(cell) for cell in column] for name, column in zip(rows[0], columns)})
+    texts = {key for key, values in vary.items() if all(isinstance(value, str) for value in values)}
+    return Table({name: [*column] if name in texts else [_value(cell) for cell in column]
+                  for name, column in zip(rows[0], columns)})
 
 
 def _value(cell):
     if cell in ("", "true", "false"):
         return {"": None, "true": True, "false": False}[cell]
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            pass
-    return cell
+    if not _NUMBER.fullmatch(cell):
+        return cell
+    return float(cell) if {".", "e", "E"} & {*cell} else int(cell)
 
 
 def _vary(vary):
-    return [word for key, values in vary.items()
-            for word in ("--vary", f"{key}={','.join(_text(value) for value in values)}")]
+    def one(value):
+        text = _text(value)
+        return _json.dumps(text) if isinstance(value, str) and "," in text and text[:1] not in "[{\"'" else text
+
+    for key, values in vary.items():
+        if isinstance(values, str) or not len(values):
+            raise TypeError(f"vary: {key!r} takes a list of values, found {values!r}")
+    return [word for key, values in vary.items() for word in ("--vary", f"{key}={','.join(map(one, values))}")]
 
 
 def _variant(asked):
     """One row of compare(map=...), in whatever process."""
     path, files, words = asked
-    return Answer(["compare", path, *words, "--format", "csv", "--jobs", "1"], files).out
+    try:
+        return Answer(["compare", path, *words, "--format", "csv", "--jobs", "1"], files).out
+    except Error as error:
+        if not error.answer.out:
+            raise
+        return error.answer.out  # a row with its error
 
 
 def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **options):
@@ -187,19 +209,37 @@ def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **o
     common = _sets({**own, **(set or {})})
     if map is None:
         words = ["compare", path, *common, *_vary(vary), *_options({"jobs": jobs, **options}), "--format", "csv"]
-        return _figures(Answer(words, files, progress).out)
+        return _figures(_with_errors(words, files, progress), vary)
+    if options or jobs or progress:
+        raise TypeError("map= spreads the rows one by one; jobs, progress and options of the whole table do not go with it")
     asked = [(path, files, [*common, *_vary(dict(zip(vary, ([value] for value in values))))])
              for values in _itertools.product(*vary.values())]
-    tables = [_figures(text) for text in map(_variant, asked)]
+    tables = [_figures(text, vary) for text in map(_variant, asked)]
     names = [name for name in tables[0].columns if name not in ("relative", "relative_cost", "best", "pareto")]
     return Table({name: [table[name][0] for table in tables] for name in names})
 
 
 def sweep(scenarios, store, vary=None, set=None, *, jobs=None, progress=None, **options):
-    """As compare(), for many scenarios, kept in a SQLite file: what is there already is not computed again."""
-    files = [scenarios] if isinstance(scenarios, (str, _os.PathLike)) else scenarios
-    words = ["sweep", *map(_os.fspath, files), *_sets(set), *_vary(vary or {}), "--store", _os.fspath(store)]
-    return _figures(Answer([*words, *_options({"jobs": jobs, **options}), "--format", "csv", "--quiet"], None, progress).out)
+    """As compare(), for one scenario or a list of files, kept in a SQLite file: what is there already is not computed
+    again. Rows are known by the name of their file and their settings."""
+    own = scenarios._set if isinstance(scenarios, Scenario) else {}
+    one = isinstance(scenarios, (str, bytes, dict, Scenario, Values, _os.PathLike))
+    sources = [_source(scenario) for scenario in ([scenarios] if one else scenarios)]
+    files = {name: text for _, texts in sources for name, text in (texts or {}).items()}
+    vary = vary or {}
+    words = ["sweep", *(path for path, _ in sources), *_sets({**own, **(set or {})}), *_vary(vary),
+             "--store", _os.fspath(store), *_options({"jobs": jobs, **options}), "--format", "csv", "--quiet"]
+    return _figures(_with_errors(words, files, progress), vary)
+
+
+def _with_errors(words, files, progress):
+    """A table in CSV; where no combination works, with the error of each."""
+    try:
+        return Answer(words, files, progress).out
+    except Error as error:
+        if not error.answer.out:
+            raise
+        return error.answer.out
 
 
 class Scenario:
@@ -209,8 +249,8 @@ class Scenario:
         self._path, self._files = _source(scenario)
         self._set = {**(scenario._set if isinstance(scenario, Scenario) else {}), **(set or {})}
 
-    def run(self, set=None):
-        return run(self, set)
+    def run(self, set=None, **options):
+        return run(self, set, **options)
 
     def measure(self, backend="loopback", set=None, **options):
         return measure(self, backend, set, **options)
@@ -226,6 +266,9 @@ class Scenario:
 
     def compare(self, vary, set=None, **options):
         return compare(self, vary, set, **options)
+
+    def sweep(self, store, vary=None, set=None, **options):
+        return sweep(self, store, vary, set, **options)
 
     def groups(self, set=None, **options):
         return groups(self, set, **options)

@@ -85,32 +85,70 @@ def _forget_performer():
 os.register_at_fork(after_in_child=_forget_performer)
 
 
+class _Handle:
+    """Owns an answer of the library: freed when nobody refers to it any more, the thread that performs it included."""
+
+    def __init__(self, words, files):
+        self.pointer = _lib.rehearsal_new(words, files)
+
+    def __del__(self):
+        if _lib:
+            _lib.rehearsal_free(self.pointer)
+
+    def perform(self):
+        return _lib.rehearsal_perform(self.pointer)
+
+    def cancel(self):
+        _lib.rehearsal_cancel(self.pointer)
+
+
 def _perform(handle):
     global _performer
     if threading.current_thread() is not threading.main_thread():
-        return _lib.rehearsal_perform(handle)
-    if _performer is None:
-        _performer = concurrent.futures.ThreadPoolExecutor(1, "rehearsal")
-    running = _performer.submit(_lib.rehearsal_perform, handle)
+        return handle.perform()
     try:
+        if _performer is None:
+            _performer = concurrent.futures.ThreadPoolExecutor(1, "rehearsal")
+        running = _performer.submit(handle.perform)
         return running.result()
     except KeyboardInterrupt:
-        _lib.rehearsal_cancel(handle)
+        handle.cancel()  # a second Ctrl-C leaves it behind: the handle lives as long as the thread needs it
         running.result()
         raise
 
 
+def _kept(status, out, err):
+    answer = Answer.__new__(Answer)
+    answer._handle, answer.status, answer._texts = None, status, (out, err)
+    return answer
+
+
 class Answer:
-    """What the program says to the words of a command line. `status`: 0 done, 1 a checked condition does not hold."""
+    """What the program says to the words of a command line. `status`: 0 done, 1 a checked condition does not hold. A copy
+    in another process has the texts, and no columns."""
 
     def __init__(self, words, files=None, progress=None):
-        lines = json.dumps([str(word) for word in words]).encode()
-        texts = json.dumps(files, indent=1).encode() if files else None
-        self._handle = _lib.rehearsal_new(lines, texts)
+        if progress is not None and not callable(progress):
+            raise TypeError("progress is a function of one text, such as print")
+        lines = json.dumps([os.fsdecode(word) if isinstance(word, bytes) else str(word) for word in words])
+        self._texts = None
+        self._handle = _Handle(lines.encode("utf-8", "surrogateescape"), json.dumps(files).encode() if files else None)
+        failed = []
         if progress:
-            say = _SAY(lambda _, line: progress(line.decode(errors="replace")))
-            _lib.rehearsal_progress(self._handle, say, None)
+            handle = self._handle
+
+            def say(_, line):
+                try:
+                    progress(line.decode(errors="replace"))
+                except BaseException as error:  # ctypes would swallow it
+                    failed.append(error)
+                    handle.cancel()
+
+            self._say = _SAY(say)
+            _lib.rehearsal_progress(self._handle.pointer, self._say, None)
         self.status = _perform(self._handle)
+        if failed:
+            raise failed[0]
         if self.status == 130:
             raise KeyboardInterrupt
         if self.status in (0, 1):
@@ -120,41 +158,50 @@ class Answer:
         error.answer = self  # with what was said besides
         raise error
 
-    def __del__(self):
-        if getattr(self, "_handle", None) and _lib:
-            _lib.rehearsal_free(self._handle)
+    def __reduce__(self):
+        return _kept, (self.status, self.out, self.err)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self  # nothing of it changes
+
+    @property
+    def has_columns(self):
+        return self._handle is not None
 
     def _text(self, function, *which):
         bytes_ = ctypes.c_size_t()
-        at = function(self._handle, *which, ctypes.byref(bytes_))
+        at = function(self._handle.pointer, *which, ctypes.byref(bytes_))
         return None if at is None else ctypes.string_at(at, bytes_.value).decode(errors="replace")
 
     @property
     def out(self):
-        return self._text(_lib.rehearsal_out)
+        return self._text(_lib.rehearsal_out) if self._handle else self._texts[0]
 
     @property
     def err(self):
-        return self._text(_lib.rehearsal_err)
+        return self._text(_lib.rehearsal_err) if self._handle else self._texts[1]
 
     def file(self, name):
         """What the command wrote as memory:NAME."""
-        return self._text(_lib.rehearsal_file, name.encode())
+        return self._text(_lib.rehearsal_file, name.encode()) if self._handle else None
 
     def tables(self):
         """Names of tables, with name, type, unit and help of their columns."""
-        return json.loads(_lib.rehearsal_tables(self._handle))
+        return json.loads(_lib.rehearsal_tables(self._handle.pointer)) if self._handle else {}
 
     def column(self, table, name):
         """The values, without a copy, and the words that they are places in (or None)."""
         count, kind = ctypes.c_size_t(), ctypes.create_string_buffer(1)
-        at = _lib.rehearsal_column(self._handle, table.encode(), name.encode(), ctypes.byref(count), kind)
+        at = _lib.rehearsal_column(self._handle.pointer, table.encode(), name.encode(), ctypes.byref(count), kind)
         if at is None:
             raise KeyError(name)
         kind = _TYPES[kind.raw.decode()]
         values = (kind * count.value).from_address(at) if count.value else (kind * 0)()
         values.answer = self  # lives as long as its values
-        words = _lib.rehearsal_words(self._handle, table.encode(), name.encode(), ctypes.byref(count))
+        words = _lib.rehearsal_words(self._handle.pointer, table.encode(), name.encode(), ctypes.byref(count))
         return values, [words[i].decode() for i in range(count.value)] if words else None
 
 

@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import webbrowser
 
-from ._library import Answer
+from ._library import Answer, Error
 from ._table import Table
 from ._values import Values
 
@@ -71,6 +71,10 @@ class Result(Report):
     """A step, predicted (`run`) or performed (`measure`)."""
 
     def _table(self, name):
+        if not self._answer.has_columns:  # came from another process
+            self._answer = Answer([*self._words, "--format", "json"], self._files)
+        if name not in self._answer.tables():
+            raise Error("a file with 'jobs' holds several scenarios, which have no timeline, memory and ranks of their own")
         return Table.of_answer(self._answer, name)
 
     @property
@@ -96,7 +100,12 @@ class Result(Report):
         """The memory of every rank as PyTorch pickles it, for pytorch.org/memory_viz."""
         self._again("--memory-snapshot", str(path), "--output", "memory:report")
 
+    def _repr_html_(self):
+        return super()._repr_html_() if "iteration_s" in self else f"<pre>{html.escape(self.text())}</pre>"
+
     def __repr__(self):
+        if "iteration_s" not in self:
+            return f"<rehearse run: {', '.join(self)}>"
         fits = "" if self.fits is None else ", fits" if self.fits else ", DOES NOT FIT"
         mfu = "" if self.mfu is None else f", MFU {100 * self.mfu:.1f} %"
         return f"<{self.scenario.name}: {self.iteration_s:.4g} s{mfu}{fits}>"

@@ -1,6 +1,7 @@
 """What the Python package promises. Run with PYTHONPATH=python and REHEARSAL_LIBRARY, as tests/CMakeLists.txt does."""
 
 import concurrent.futures
+import copy
 import json
 import os
 import pathlib
@@ -142,6 +143,47 @@ class Tables(unittest.TestCase):
             self.assertEqual(list(swept["mfu"]), list(table["mfu"]))
 
 
+def predicted(scenario):
+    return rh.run(scenario)
+
+
+class Copies(unittest.TestCase):
+    def test_answers_cross_processes(self):
+        result = rh.run(TEACHING)
+        for copied in pickle.loads(pickle.dumps(result)), copy.copy(result), copy.deepcopy(result):
+            self.assertEqual(copied.iteration_s, result.iteration_s)
+            self.assertEqual(len(copied.timeline), len(result.timeline))
+        with concurrent.futures.ProcessPoolExecutor(2) as executor:
+            self.assertEqual([*executor.map(predicted, [TEACHING])][0].iteration_s, result.iteration_s)
+            with self.assertRaises(rh.Error):
+                [*executor.map(predicted, ["no-such-file.yaml"])]
+            wrong = rh.compare(GPT3, {"batch.micro": [1, -1]}, map=executor.map)
+        self.assertIsNone(wrong[0]["error"])
+        self.assertIn("whole number", wrong[1]["error"])
+
+    def test_an_answer_stays_what_it_was(self):
+        scenario = {**LLAMA, "batch": dict(LLAMA["batch"])}
+        result = rh.run(scenario)
+        scenario["batch"]["micro"] = 2
+        self.assertIn(f"{result.iteration_s:.3f} s", result.text())
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "s.yaml")
+            path.write_text(json.dumps(LLAMA))
+            result = rh.run(path)
+        self.assertIn(f"{result.iteration_s:.3f} s", result.text())
+
+    def test_files_with_jobs_are_shown(self):
+        jobs = rh.run(next((ROOT / "scenarios/jobs").glob("*.yaml")))
+        self.assertIn("jobs", repr(jobs))
+        self.assertIn("<pre>", jobs._repr_html_())
+        with self.assertRaises(rh.Error):
+            jobs.timeline
+
+    def test_dicts_are_swept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(len(rh.sweep(LLAMA, f"{folder}/s.sqlite", {"batch.micro": [1, 2]})), 2)
+
+
 class Threads(unittest.TestCase):
     def test_eight_at_once(self):
         alone = rh.run(TEACHING)._answer.out
@@ -164,6 +206,22 @@ class Threads(unittest.TestCase):
             child.send_signal(signal.SIGINT)
             said, _ = child.communicate(timeout=60)
         self.assertIn("interrupted 1.4", said)
+
+    def test_two_interrupts(self):
+        program = f"import rehearsal as rh\nprint('ready', flush=True)\ntry: rh.explain({GPT3!r})\nexcept KeyboardInterrupt: print('out')"
+        for wait in .05, .2, .4:
+            with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as child:
+                child.stdout.readline()
+                for _ in range(2):
+                    time.sleep(wait)
+                    child.send_signal(signal.SIGINT)
+                child.communicate(timeout=60)
+            self.assertIn(child.returncode, (0, 1, -signal.SIGINT))  # never by a signal of its own
+
+    def test_progress_that_fails_is_heard(self):
+        with self.assertRaises(ZeroDivisionError):
+            rh.plan(str(ROOT / "scenarios/plan/gpt3-175b-1024xa100.yaml"), time_limit=20, progress=lambda line: 1 / 0)
 
     def test_progress(self):
         lines = []
