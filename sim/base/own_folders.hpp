@@ -20,8 +20,9 @@ inline std::vector<std::filesystem::path> own_folders() {
     if (const fs::path file = fs::weakly_canonical(info.dli_fname, unknown);
         !unknown && file.filename().string().find(".so") != std::string::npos)
       folders.push_back(file.parent_path());
-  if (const fs::path self = fs::read_symlink("/proc/self/exe", unknown); !unknown)
-    folders.push_back(self.parent_path());
+  if (const fs::path self = fs::read_symlink("/proc/self/exe", unknown).parent_path();
+      !unknown && (folders.empty() || folders.front() != self))
+    folders.push_back(self);
   return folders;
 }
 

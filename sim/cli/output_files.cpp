@@ -18,7 +18,7 @@ bool same_file(const std::string& a, const std::string& b) {
   std::error_code unknown;
   const bool exist = fs::exists(a, unknown) && fs::exists(b, unknown);
   if (exist) return fs::is_regular_file(a, unknown) && fs::equivalent(a, b, unknown);
-  return fs::weakly_canonical(a, unknown) == fs::weakly_canonical(b, unknown);
+  return fs::weakly_canonical(fs::absolute(a), unknown) == fs::weakly_canonical(fs::absolute(b), unknown);
 }
 
 void check_apart(const SideOutput& a, const SideOutput& b) {

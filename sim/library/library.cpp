@@ -52,6 +52,8 @@ rehearsal::cli::Arguments read_words(const char* json) {
   for (const auto& word : line.items()) {
     if (!word.is_string()) throw rehearsal::UserError("the words of a command line are a JSON array of texts");
     words.push_back(word.text());
+    if (words.back().find('\0') != std::string::npos)
+      throw rehearsal::UserError("a word of a command line has no zero byte in it");
   }
   return words;
 }

@@ -119,7 +119,7 @@ TEST_CASE("files in memory are read before those of the disk, and files called m
 }
 
 TEST_CASE("wrong input is an answer, whatever it is") {
-  for (const char* words : {"", "nonsense", "{}", "[1]", "[\"run\", null]", "[", "null"}) {
+  for (const char* words : {"", "nonsense", "{}", "[1]", "[\"run\", null]", "[\"run\", \"a\\u0000b\"]", "[", "null"}) {
     auto* answer = rehearsal_ask(words, nullptr);
     CHECK(rehearsal_status(answer) == 2);
     CHECK(std::strlen(rehearsal_err(answer, nullptr)) > 0);
