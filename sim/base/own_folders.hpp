@@ -1,7 +1,9 @@
 // Where this code lies on the disk, to find what was installed with it. In a header, so that the core asks no system
 // unless a room that does includes it.
 #pragma once
+#ifndef __EMSCRIPTEN__
 #include <dlfcn.h>
+#endif
 
 #include <filesystem>
 #include <vector>
@@ -13,6 +15,7 @@ inline std::vector<std::filesystem::path> own_folders() {
   namespace fs = std::filesystem;
   std::vector<fs::path> folders;
   std::error_code unknown;
+#ifndef __EMSCRIPTEN__  // a page in a browser is in no folder
   // Of a program, dladdr knows the name it was started by, which may be relative to anything.
   static const char here = 0;
   Dl_info info{};
@@ -20,6 +23,7 @@ inline std::vector<std::filesystem::path> own_folders() {
     if (const fs::path file = fs::weakly_canonical(info.dli_fname, unknown);
         !unknown && file.filename().string().find(".so") != std::string::npos)
       folders.push_back(file.parent_path());
+#endif
   if (const fs::path self = fs::read_symlink("/proc/self/exe", unknown).parent_path();
       !unknown && (folders.empty() || folders.front() != self))
     folders.push_back(self);
