@@ -27,7 +27,7 @@ constexpr std::int64_t kIterations = 5;
 bool is_of_vectors(TensorKind kind) {
   constexpr TensorKind kVectors[] = {TensorKind::head_gain, TensorKind::head_scalars, TensorKind::convolution,
                                      TensorKind::value_convolution, TensorKind::state_convolution};
-  return std::ranges::find(kVectors, kind) != std::end(kVectors);
+  return std::find(std::begin(kVectors), std::end(kVectors), kind) != std::end(kVectors);
 }
 
 bool by_adamw(const Tensor& tensor) {

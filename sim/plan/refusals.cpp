@@ -24,7 +24,7 @@ void check_rules(const Job& job) {
 
 bool has_states(const models::Transformer& model) {
   const auto rows = models::layer_table(model).rows;
-  return std::ranges::any_of(rows, [](const auto& row) { return row.spec.mixer.recurrent(); });
+  return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.spec.mixer.recurrent(); });
 }
 
 // A framework that hands the states of recurrent layers from piece to piece is not known.

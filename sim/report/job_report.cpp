@@ -27,7 +27,7 @@ std::string clock(const job::WholeRun& run) {
                             : days >= 1. / 24   ? std::pair{"h", 1. / 24}
                             : days >= 1. / 1440 ? std::pair{"min", 1. / 1440}
                                                 : std::pair{"s", 1. / 86400};
-  const auto count = [&](double n) { return fmt::format("{:.1f}", n / unit); };
+  const auto count = [unit = unit](double n) { return fmt::format("{:.1f}", n / unit); };
   if (days < 1. / 86400) return show(Duration(86400 * days));
   return fmt::format("{} {}{}", count(days), name,
                      run.low && run.high ? span(count(run.low->days), count(run.high->days)) : "");
