@@ -73,10 +73,14 @@ def _source(scenario):
         return path, None  # the program says what is wrong
 
 
+def _settings(scenario, set):
+    """Those of a Scenario, and then these."""
+    return {**(scenario._set if isinstance(scenario, Scenario) else {}), **(set or {})}
+
+
 def _asked(kind, command, scenario, set, options, progress=None):
     path, files = _source(scenario)
-    own = scenario._set if isinstance(scenario, Scenario) else {}
-    return kind([command, path, *_sets({**own, **(set or {})}), *_options(options)], files, progress)
+    return kind([command, path, *_sets(_settings(scenario, set)), *_options(options)], files, progress)
 
 
 def run(scenario, set=None, *, progress=None, **options):
@@ -144,7 +148,7 @@ def check(scenario, set=None):
     """What is wrong: a table of file, line, column, severity, message; empty if nothing is."""
     path, files = _source(scenario)
     try:
-        answer = Answer(["check", path, *_sets(set), "--format", "csv"], files)
+        answer = Answer(["check", path, *_sets(_settings(scenario, set)), "--format", "csv"], files)
     except Error as error:
         answer = error.answer
     if not answer.out:
@@ -192,12 +196,7 @@ def _vary(vary):
 def _variant(asked):
     """One row of compare(map=...), in whatever process."""
     path, files, words = asked
-    try:
-        return Answer(["compare", path, *words, "--format", "csv", "--jobs", "1"], files).out
-    except Error as error:
-        if not error.answer.out:
-            raise
-        return error.answer.out  # a row with its error
+    return _with_errors(["compare", path, *words, "--format", "csv", "--jobs", "1"], files)
 
 
 def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **options):
@@ -205,8 +204,7 @@ def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **o
     combination is a row with its error. map=executor.map (concurrent.futures, Dask, mpi4py) spreads the rows; what
     depends on the other rows (relative, relative_cost, best, pareto) is then left out."""
     path, files = _source(scenario)
-    own = scenario._set if isinstance(scenario, Scenario) else {}
-    common = _sets({**own, **(set or {})})
+    common = _sets(_settings(scenario, set))
     if map is None:
         words = ["compare", path, *common, *_vary(vary), *_options({"jobs": jobs, **options}), "--format", "csv"]
         return _figures(_with_errors(words, files, progress), vary)
@@ -222,17 +220,16 @@ def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **o
 def sweep(scenarios, store, vary=None, set=None, *, jobs=None, progress=None, **options):
     """As compare(), for one scenario or a list of files, kept in a SQLite file: what is there already is not computed
     again. Rows are known by the name of their file and their settings."""
-    own = scenarios._set if isinstance(scenarios, Scenario) else {}
     one = isinstance(scenarios, (str, bytes, dict, Scenario, Values, _os.PathLike))
     sources = [_source(scenario) for scenario in ([scenarios] if one else scenarios)]
     files = {name: text for _, texts in sources for name, text in (texts or {}).items()}
     vary = vary or {}
-    words = ["sweep", *(path for path, _ in sources), *_sets({**own, **(set or {})}), *_vary(vary),
+    words = ["sweep", *(path for path, _ in sources), *_sets(_settings(scenarios, set)), *_vary(vary),
              "--store", _os.fspath(store), *_options({"jobs": jobs, **options}), "--format", "csv", "--quiet"]
     return _figures(_with_errors(words, files, progress), vary)
 
 
-def _with_errors(words, files, progress):
+def _with_errors(words, files, progress=None):
     """A table in CSV; where no combination works, with the error of each."""
     try:
         return Answer(words, files, progress).out
@@ -247,7 +244,7 @@ class Scenario:
 
     def __init__(self, scenario, set=None):
         self._path, self._files = _source(scenario)
-        self._set = {**(scenario._set if isinstance(scenario, Scenario) else {}), **(set or {})}
+        self._set = _settings(scenario, set)
 
     def run(self, set=None, **options):
         return run(self, set, **options)
@@ -274,7 +271,7 @@ class Scenario:
         return groups(self, set, **options)
 
     def check(self, set=None):
-        return check(self, {**self._set, **(set or {})})
+        return check(self, set)
 
     def __repr__(self):
         settings = ", ".join(f"{key}={_text(value)}" for key, value in self._set.items())

@@ -110,35 +110,22 @@ class Shown {
     return *this;
   }
 
-  // An object. `get` gives what `below` describes, or a pointer or an optional of it, which may be empty.
+  // An object. `get` gives what `below` describes, or a pointer or an optional of it, which may be empty; so below.
   template <class U, class Get>
   Shown& group(std::string key, Shown<U> below, Get get) {
-    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
-    items_.push_back({Item::Kind::group, std::move(key), Unit::none, "", std::move(below.what_), "object",
-                      [get, items](const void* of) {
-                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
-                        const auto* there = shown::inside(value);
-                        return there ? write(*items, there) : Json();
-                      },
-                      items});
-    return *this;
+    return nested(Item::Kind::group, std::move(key), "object", std::move(below), get,
+                  [](const std::vector<Item>& items, const U& one) { return write(items, &one); });
   }
 
   // A list of objects. `get` gives a range of what `below` describes.
   template <class U, class Get>
   Shown& rows(std::string key, Shown<U> below, Get get) {
-    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
-    items_.push_back({Item::Kind::rows, std::move(key), Unit::none, "", std::move(below.what_), "array",
-                      [get, items](const void* of) {
-                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
-                        const auto* there = shown::inside(value);
-                        if (!there) return Json();
-                        auto list = Json::array();
-                        for (const U& one : *there) list.push_back(write(*items, &one));
-                        return list;
-                      },
-                      items});
-    return *this;
+    return nested(Item::Kind::rows, std::move(key), "array", std::move(below), get,
+                  [](const std::vector<Item>& items, const auto& all) {
+                    auto list = Json::array();
+                    for (const U& one : all) list.push_back(write(items, &one));
+                    return list;
+                  });
   }
 
   // An object of figures whose keys are names: `get` gives pairs of a name and a value.
@@ -157,18 +144,12 @@ class Shown {
   // An object of objects whose keys are names.
   template <class U, class Get>
   Shown& named_rows(std::string key, Shown<U> below, Get get) {
-    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
-    items_.push_back({Item::Kind::named, std::move(key), Unit::none, "", std::move(below.what_), "object",
-                      [get, items](const void* of) {
-                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
-                        const auto* there = shown::inside(value);
-                        if (!there) return Json();
-                        auto object = Json::object();
-                        for (const auto& [name, one] : *there) object.append(std::string(name), write(*items, &one));
-                        return object;
-                      },
-                      items});
-    return *this;
+    return nested(Item::Kind::named, std::move(key), "object", std::move(below), get,
+                  [](const std::vector<Item>& items, const auto& all) {
+                    auto object = Json::object();
+                    for (const auto& [name, one] : all) object.append(std::string(name), write(items, &one));
+                    return object;
+                  });
   }
 
   // Of the last one.
@@ -202,6 +183,21 @@ class Shown {
  private:
   template <class>
   friend class Shown;
+
+  // A key with others below it: `form` makes the JSON of what `get` gives, if that is not empty.
+  template <class U, class Get, class Form>
+  Shown& nested(Item::Kind kind, std::string key, const char* type, Shown<U> below, Get get, Form form) {
+    auto items = std::make_shared<const std::vector<Item>>(std::move(below.items_));
+    items_.push_back({kind, std::move(key), Unit::none, "", std::move(below.what_), type,
+                      [get, form, items](const void* of) {
+                        const auto& value = std::invoke(get, *static_cast<const T*>(of));
+                        const auto* there = shown::inside(value);
+                        return there ? form(*items, *there) : Json();
+                      },
+                      items});
+    return *this;
+  }
+
   static Json write(const std::vector<Item>& items, const void* value) {
     auto object = Json::object();
     for (const auto& item : items) {
