@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "cluster/fields.hpp"
 #include "cost/cost_model.hpp"
+#include "mean_error.hpp"
 #include "scenario/cluster_file.hpp"
 #include "table.hpp"
 
@@ -20,6 +21,8 @@ using namespace rehearsal;
 using fidelity::Row, fidelity::rows;
 
 namespace {
+
+using fidelity::absolute_mean, fidelity::mean, fidelity::percent;
 
 constexpr double kLarge = 16e6;  // bytes
 
@@ -84,17 +87,6 @@ collective::SizeCurves curves_of(const std::string& cluster) {
 struct Errors {
   std::vector<double> small, large;  // predicted / measured - 1
 };
-double mean(const std::vector<double>& errors) {
-  return errors.empty() ? 0 : std::accumulate(errors.begin(), errors.end(), 0.) / double(errors.size());
-}
-double mean_of_sizes(std::vector<double> errors) {
-  for (auto& e : errors) e = std::abs(e);
-  return mean(errors);
-}
-std::string percent(const std::vector<double>& errors) {
-  return errors.empty() ? "     -      -"
-                        : fmt::format("{:6.1f} {:+6.1f}", 100 * mean_of_sizes(errors), 100 * mean(errors));
-}
 
 }  // namespace
 
@@ -126,7 +118,7 @@ TEST_CASE("collectives across nodes, above 16 MB") {
       const auto& e = systems[name];
       table += fmt::format("{:<42} {:>6} {}   {:>6} {}\n", name, e.large.size(), percent(e.large), e.small.size(),
                            percent(e.small));
-      if (counts && !e.large.empty()) means.push_back(mean_of_sizes(e.large));
+      if (counts && !e.large.empty()) means.push_back(absolute_mean(e.large));
     }
     if (counts)
       table += fmt::format("    mean of {} systems {:.1f}\n--- shown only\n", means.size(), 100 * mean(means));

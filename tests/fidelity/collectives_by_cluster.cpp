@@ -15,6 +15,7 @@
 
 #include "base/quantity_text.hpp"
 #include "cost/one_collective.hpp"
+#include "mean_error.hpp"
 #include "scenario/cluster_file.hpp"
 #include "table.hpp"
 
@@ -22,6 +23,8 @@ using namespace rehearsal;
 using fidelity::Row, fidelity::rows;
 
 namespace {
+
+using fidelity::absolute_mean, fidelity::mean, fidelity::percent;
 
 constexpr double kLarge = 16e6;  // bytes
 
@@ -79,18 +82,6 @@ double predicted(const Measured& m) {
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        *m.asked.nccl ? parse_version(m.asked.nccl) : kNewestNccl);
   return cost::step_by_step(model, question, group).seconds;
-}
-
-double mean(const std::vector<double>& values) {
-  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.) / double(values.size());
-}
-double absolute_mean(std::vector<double> values) {
-  for (auto& v : values) v = std::abs(v);
-  return mean(values);
-}
-std::string percent(const std::vector<double>& errors) {
-  return errors.empty() ? "     -      -"
-                        : fmt::format("{:6.1f} {:+6.1f}", 100 * absolute_mean(errors), 100 * mean(errors));
 }
 
 std::vector<Measured> all_systems() {
