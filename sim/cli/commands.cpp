@@ -26,6 +26,8 @@ constexpr std::array kCommands{
     Command{"validate", "Predict, then perform, then compare task by task.", run_validate},
     Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",
             run_calibrate},
+    Command{"import", "Make a scenario of files that other tools have: configurations, arguments, logs, measurements.",
+            run_import},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},
     Command{"completion", "Print a script that lets bash, zsh or fish complete commands, options, files and keys.",
             run_completion},

@@ -78,8 +78,8 @@ class TreeBuilder : public YAML::EventHandler {
  public:
   // `origin` must outlive the nodes.
   TreeBuilder(Diagnostics& problems, std::string_view text, const std::string& origin, std::deque<Node>& nodes,
-              std::string_view above)
-      : problems_(problems), text_(text), origin_(origin), nodes_(nodes), above_(above) {}
+              std::string_view above, Documents::Words words)
+      : problems_(problems), text_(text), origin_(origin), nodes_(nodes), above_(above), words_(words) {}
 
   const Node* root() const { return root_; }
   bool finished() const { return finished_; }
@@ -147,6 +147,7 @@ class TreeBuilder : public YAML::EventHandler {
     return above_;
   }
   std::string name_of_today(const std::string& text, const Location& where) {
+    if (words_ == Documents::Words::foreign) return text;
     const std::size_t depth = open_.size();
     const bool is_key = depth > 0 && open_.back().node->kind == Node::Kind::map && !open_.back().key;
     std::string_view today;
@@ -252,6 +253,7 @@ class TreeBuilder : public YAML::EventHandler {
   const std::string& origin_;
   std::deque<Node>& nodes_;
   const std::string_view above_;
+  const Documents::Words words_;
   std::set<std::string> renamed_;
   Location first_renamed_;
   const Node* root_ = nullptr;
@@ -269,7 +271,7 @@ const Node* Documents::read_text(std::string_view text, const std::string& origi
 
 Documents::Parsed Documents::parse(std::string_view text, const std::string& name, std::deque<Node>& nodes,
                                    std::string_view above) {
-  TreeBuilder builder(problems_, text, name, nodes, above);
+  TreeBuilder builder(problems_, text, name, nodes, above, words_);
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);

@@ -49,7 +49,11 @@ class Documents {
   static constexpr std::size_t kMostNodes = 100'000;
   static constexpr std::size_t kLargestFile = 4 << 20;
 
-  explicit Documents(Diagnostics& problems, const Files& files = disk()) : problems_(problems), files_(files) {}
+  // Whose words a file has: those of this program, whose old names are read for good, or those of another tool.
+  enum class Words : std::uint8_t { ours, foreign };
+
+  explicit Documents(Diagnostics& problems, const Files& files = disk(), Words words = Words::ours)
+      : problems_(problems), files_(files), words_(words) {}
   Documents(const Documents&) = delete;
   Documents& operator=(const Documents&) = delete;
 
@@ -81,6 +85,7 @@ class Documents {
 
   Diagnostics& problems_;
   const Files& files_;
+  const Words words_;
   std::deque<Node> nodes_;
   std::deque<std::string> origins_;
   std::vector<std::shared_ptr<const DocumentTree>> trees_;

@@ -10,6 +10,9 @@ find_package(Boost 1.74 REQUIRED COMPONENTS graph program_options)
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
+add_library(tomlplusplus INTERFACE)  # header-only, as we use it: Debian's package names none for CMake
+find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+target_include_directories(tomlplusplus SYSTEM INTERFACE ${TOMLPLUSPLUS_INCLUDE})
 set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is all we use
 find_package(MPI COMPONENTS CXX)
 

@@ -1,0 +1,125 @@
+// rehearse import: files of other tools become one scenario.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cli/numbers.hpp"
+#include "cli/output.hpp"
+#include "interchange/import.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr std::int64_t kMostGpus = 10'000'000;
+
+CommandText import_text() {
+  std::string formats = "Formats, known by content:\n";
+  for (const auto& [name, format] : interchange::registry())
+    if (format.read) formats += fmt::format("  {:<14} {}\n", name, format.summary);
+  return {.name = "import",
+          .operands = "FILE... [OPTIONS] [-- ARGUMENTS]",
+          .summary =
+              "Makes a scenario of files that other tools have: model, layout, machine and training each from the\n"
+              "file that says it. Behind each value of the scenario is where it is from.",
+          .more = formats +
+                  "\nWhat no file says is derived or assumed, and says so. What has no word in a scenario, and what is "
+                  "not\nunderstood, is listed on standard error. Files that contradict each other are refused.\n",
+          .example =
+              "  rehearse import config.json ds_config.json --world 16 --cluster dgx-h100 --output scenario.yaml\n"
+              "  rehearse import train.log --cluster dgx-h100\n"
+              "  rehearse import --world 64 -- --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --swiglu\n",
+          .takes_set = true};
+}
+
+std::string left_text(const std::vector<interchange::Left>& all, const char* heading) {
+  if (all.empty()) return "";
+  std::string text = fmt::format("{}\n", heading);
+  for (const auto& left : all)
+    text += scenario::printable(fmt::format("  {}: {}{}", interchange::to_text(left.where), left.what,
+                                            left.why.empty() ? "" : " (" + left.why + ")")) +
+            "\n";
+  return text;
+}
+
+Json left_json(const std::vector<interchange::Left>& all) {
+  auto list = Json::array();
+  for (const auto& [where, what, why] : all)
+    list.push_back({{"file", where.file}, {"line", where.line}, {"what", what}, {"why", why}});
+  return list;
+}
+
+const char* name(interchange::Basis basis) {
+  static constexpr const char* kNames[] = {"said", "derived", "assumed"};
+  return kNames[std::size_t(basis)];
+}
+
+// The draft as nested JSON, which is a scenario.
+Json scenario_json(const interchange::Draft& draft) {
+  Json root = Json::object();
+  for (const auto& [key, given] : draft.keys()) {
+    Json* at = &root;
+    std::string_view rest = key;
+    for (auto dot = rest.find('.'); dot != rest.npos; dot = rest.find('.'))
+      at = &(*at)[rest.substr(0, dot)], rest.remove_prefix(dot + 1);
+    (*at)[rest] = given.value;
+  }
+  return root;
+}
+
+std::string json(const interchange::Imported& imported) {
+  auto keys = Json::array();
+  for (const auto& [key, given] : imported.draft.keys())
+    keys.push_back({{"key", key},
+                    {"value", given.value},
+                    {"basis", name(given.origin.basis)},
+                    {"from", interchange::to_text(given.origin)}});
+  const Json all{{"formats", imported.formats},
+                 {"scenario", scenario_json(imported.draft)},
+                 {"keys", keys},
+                 {"no_word", left_json(imported.draft.unworded())},
+                 {"not_understood", left_json(imported.draft.unknown())}};
+  return all.dump(2) + "\n";
+}
+
+}  // namespace
+
+int run_import(Session& session, const Arguments& arguments) {
+  CommonOptions common(session);
+  interchange::Asked asked;
+  std::string world;
+  bool strict = false;
+  std::vector<std::string> formats;
+  for (const auto& [name, format] : interchange::registry())
+    if (format.read) formats.push_back(name);
+  const OptionList own{
+      {"world", "N", "GPUs of the job, where no file says it", &world},
+      {"cluster", "NAME", "the machine (rehearse list clusters)", &asked.cluster},
+      {"as", "FORMAT", "what the files are, where their content does not tell", &asked.as, false, formats},
+      {"strict", "", "exit with status 1 where something has no word or is not understood", &strict}};
+  const auto text = import_text();
+  // What follows `--` is a trainer's, not ours.
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  const auto line = parse(text, own, Arguments(arguments.begin(), end), common);
+  if (!line) return 0;
+  if (end != arguments.end()) asked.arguments.assign(end + 1, arguments.end());
+  asked.files = line->operands;
+  asked.sets = common.set;
+  if (!world.empty()) asked.world = std::int64_t(whole_number("--world", world, 1, kMostGpus));
+  if (asked.files.empty() && asked.arguments.empty())
+    throw UserError("import: name a file, for example config.json; or give a trainer's arguments behind --");
+  if (common.format == Format::csv) throw UserError("import: a scenario is YAML; --format json lists its keys");
+
+  const auto imported = interchange::import(asked, session.files());
+  if (!common.quiet) {
+    session.write(Stream::err, left_text(imported.draft.unworded(), "No word in a scenario:"));
+    session.write(Stream::err, left_text(imported.draft.unknown(), "Not understood:"));
+    std::vector<std::string> warnings;
+    for (const auto& warning : imported.warnings) warnings.push_back(warning.message);
+    warn(common, warnings);
+  }
+  emit_report(common, common.format == Format::json ? json(imported) : imported.yaml);
+  return strict && !(imported.draft.unworded().empty() && imported.draft.unknown().empty()) ? 1 : 0;
+}
+
+}  // namespace rehearsal::cli

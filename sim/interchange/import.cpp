@@ -1,0 +1,171 @@
+#include "interchange/import.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/program.hpp"
+#include "interchange/conclude.hpp"
+#include "interchange/keys.hpp"
+#include "scenario/check.hpp"
+
+namespace rehearsal::interchange {
+
+const Registry& registry() {
+  static const Registry kRegistry = [] {
+    Registry all("format");
+    register_all(all);
+    return all;
+  }();
+  return kRegistry;
+}
+
+std::vector<const Format*> formats_of(const Source& source) {
+  std::vector<const Format*> all;
+  for (const auto& [name, format] : registry())
+    if (format.recognises && format.recognises(source)) all.push_back(&format);
+  return all;
+}
+
+namespace {
+
+// What programs are, which say a configuration only while they run, and what to run to get it.
+[[noreturn]] void refuse(const Source& source) {
+  const auto is = [&source](std::string_view word) { return source.begins_with_line(word, 40); };
+  std::string message =
+      "no format of `rehearse list formats` knows this file by its content; --as NAME says what it is";
+  if (is("#!/bin/bash") || is("#!/usr/bin/env bash") || is("#!/bin/sh") || is("#SBATCH") ||
+      source.name.ends_with(".sh"))
+    message =
+        "a shell script is a program: what it trains is known when it runs. Give what it hands to the trainer, "
+        "`rehearse import -- ARGUMENTS` (put `echo` before torchrun or srun to see them), or the log of a run, which "
+        "begins with all arguments";
+  else if (is("import torch") || is("from megatron") || is("from nemo") || is("from torchtitan") ||
+           source.name.ends_with(".py"))
+    message =
+        "a recipe in Python is a program: what it trains is known when it runs. Give the configuration that it "
+        "resolves to: run_config.yaml of a checkpoint (Megatron-Bridge, NeMo), the file of --debug.save_config_file "
+        "(torchtitan), or the log of a run";
+  throw UserError({{{source.name, 0, 0}, message}});
+}
+
+const Format& format_of(const Source& source, const std::string& as) {
+  if (!as.empty()) {
+    const auto& format = registry().at(as);
+    if (!format.read) throw UserError(fmt::format("--as {}: {} is written, and not read", as, format.title));
+    return format;
+  }
+  const auto all = formats_of(source);
+  if (all.empty()) refuse(source);
+  if (all.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto* format : all) names.push_back(format->name);
+    throw UserError({{{source.name, 0, 0}, fmt::format("may be {}; --as says which", fmt::join(names, " or "))}});
+  }
+  return *all.front();
+}
+
+// Files of a session and one more.
+class WithDraft : public scenario::Files {
+ public:
+  WithDraft(const scenario::Files& files, std::string name, std::string text)
+      : files_(files), name_(std::move(name)), text_(std::move(text)) {}
+  std::string read(const std::string& path, std::size_t limit) const override {
+    return path == name_ ? text_ : files_.read(path, limit);
+  }
+  bool exists(const std::string& path) const override { return path == name_ || files_.exists(path); }
+  std::vector<std::string> names_in(const std::string& folder) const override { return files_.names_in(folder); }
+  std::string home() const override { return files_.home(); }
+  std::string profiles() const override { return files_.profiles(); }
+
+ private:
+  const scenario::Files& files_;
+  std::string name_, text_;
+};
+
+// Errors of the scenario that was made, with the origins of the values on their lines.
+std::vector<Diagnostic> at_origin(const std::vector<Diagnostic>& errors, const std::string& name,
+                                  const std::string& yaml) {
+  std::vector<std::string_view> lines;
+  for (std::size_t at = 0; at < yaml.size();) {
+    const auto end = std::min(yaml.find('\n', at), yaml.size());
+    lines.push_back(std::string_view(yaml).substr(at, end - at));
+    at = end + 1;
+  }
+  std::vector<Diagnostic> all;
+  for (const auto& [where, message] : errors) {
+    auto text = message;
+    if (where.file == name && where.line > 0 && std::size_t(where.line) <= lines.size()) {
+      auto line = lines[std::size_t(where.line) - 1];
+      while (line.starts_with(' ')) line.remove_prefix(1);
+      const auto comment = line.find(" # ");
+      if (comment != line.npos) {
+        auto value = line.substr(0, comment);
+        while (value.ends_with(' ')) value.remove_suffix(1);
+        text += fmt::format(" ({}, {})", value, line.substr(comment + 3));
+      } else {
+        text += fmt::format(" ({})", line);
+      }
+    }
+    all.push_back({{where.file == name ? "" : where.file, where.file == name ? 0 : where.line, where.column},
+                   scenario::printable(text)});
+  }
+  return all;
+}
+
+Json value_of(std::string_view text) {
+  if (const auto value = Json::read(std::string(text))) return *value;
+  return std::string(text);
+}
+
+}  // namespace
+
+Imported import(const Asked& asked, const scenario::Files& files) {
+  Imported imported;
+  auto& draft = imported.draft;
+  Sources sources(files);
+  std::vector<std::string> names;
+  const auto read = [&](const Source& source) {
+    const auto& format = format_of(source, asked.as);
+    format.read(sources, source, draft);
+    imported.formats.push_back(format.name);
+    names.push_back(fmt::format("{} ({})", source.name, format.title));
+  };
+  for (const auto& file : asked.files) read(sources.read(file));
+  if (!asked.arguments.empty()) read(sources.arguments(asked.arguments));
+
+  const scenario::Node option = [] {
+    static const std::string kWorld = "--world";
+    scenario::Node node;
+    node.origin = &kWorld;
+    return node;
+  }();
+  if (asked.world) draft.say(Fact::world, *asked.world, option);
+  if (!asked.cluster.empty()) {
+    draft.remove("cluster");
+    draft.set("cluster.use", asked.cluster, "--cluster");
+  }
+  for (const auto& set : asked.sets) {
+    const auto equals = set.find('=');
+    if (equals == set.npos || equals == 0) throw UserError(fmt::format("--set {}: write KEY=VALUE", set));
+    draft.set(set.substr(0, equals), value_of(std::string_view(set).substr(equals + 1)), "--set " + set);
+  }
+  conclude(draft, files);
+
+  imported.yaml =
+      to_yaml(draft, fmt::format("# Made by rehearse {} import from {}.\n# Behind each value: where it is from.\n",
+                                 program_version(), scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
+  const std::string name = "imported.yaml";
+  const auto checked = scenario::check(name, {}, WithDraft(files, name, imported.yaml));
+  if (!checked.ok()) {
+    auto errors = at_origin(checked.errors, name, imported.yaml);
+    errors.insert(errors.begin(), {{}, "these files make a scenario that is refused:"});
+    throw UserError(std::move(errors));
+  }
+  imported.warnings = at_origin(checked.warnings, name, imported.yaml);
+  return imported;
+}
+
+}  // namespace rehearsal::interchange

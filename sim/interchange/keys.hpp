@@ -1,0 +1,82 @@
+// A mapping of another tool's file that is read key by key: what nobody takes is named as not understood, with the
+// nearest key that is known. A wrong value is an error with its place.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interchange/draft.hpp"
+
+namespace rehearsal::interchange {
+
+// A value with its place and the word that it stands behind.
+template <class T>
+struct Said {
+  T value{};
+  const scenario::Node* at = nullptr;
+  std::string word = {};
+};
+
+class Keys {
+ public:
+  using Names = std::initializer_list<std::string_view>;
+
+  // `map` may be null: nothing is there. `path`: what stands before the keys in messages, "zero_optimization.".
+  Keys(Draft& draft, const scenario::Node* map, std::string path = "");
+
+  // The first of these keys that is there and not null; all of them count as known. A dotted name leads through maps
+  // below, whose other keys nobody need take.
+  std::optional<Said<const scenario::Node*>> node(Names names);
+  std::optional<Said<std::int64_t>> integer(Names names);  // also 5e8, "5e8" and 4096.0
+  std::optional<Said<double>> number(Names names);
+  std::optional<Said<bool>> boolean(Names names);  // also yes, on, 1, "true"
+  std::optional<Said<std::string>> text(Names names);
+  std::optional<Said<std::vector<const scenario::Node*>>> list(Names names);  // one value is a list of it
+
+  // As above, straight into a key or a fact of the draft; whether it was there.
+  bool say_integer(const std::string& key, Names names);
+  bool say_boolean(const std::string& key, Names names);
+  bool say(Fact fact, Names names);
+
+  // The mapping below a key, whose keys are taken one by one; one of nothing if it is not there.
+  Keys below(std::string_view key);
+
+  bool has(std::string_view key) const;  // there and not null; does not take it
+  // Known, and without effect on time and memory. A name that ends in * stands for all that begin so.
+  void ignore(Names names);
+  // Known, without a word in a scenario: named where it is there and is not one of `harmless` (texts).
+  void no_word(std::string_view key, Names harmless = {}, const std::string& why = "");
+
+  // Names what was not taken. Called once, at the end.
+  void finish();
+
+  Draft& draft() { return draft_; }
+  const scenario::Node* map() const { return map_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  template <class T, class Read>
+  std::optional<Said<T>> read(Names names, const char* what, const Read& read);
+
+  Draft& draft_;
+  const scenario::Node* map_;
+  std::string path_;
+  std::set<std::string, std::less<>> known_;
+  std::vector<std::string> ignored_;  // prefixes
+};
+
+// A scalar as a value: numbers and yes or no where they are not quoted.
+Json json_of(const scenario::Node& node);
+std::optional<std::int64_t> integer_of(std::string_view text);
+std::optional<double> number_of(std::string_view text);
+std::optional<bool> boolean_of(std::string_view text);
+// None of JSON, YAML and Python.
+bool is_none(const scenario::Node& node);
+
+[[noreturn]] void wrong(const scenario::Node& at, const std::string& message);
+
+}  // namespace rehearsal::interchange

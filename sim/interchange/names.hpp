@@ -1,0 +1,18 @@
+// Names that others give to models and GPUs, and ours.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "scenario/files.hpp"
+
+namespace rehearsal::interchange {
+
+// The model of models/zoo that somebody means by the name of a repository or a preset: "meta-llama/Llama-3.1-8B" is
+// llama3-8b's name there. Nothing if none is meant surely.
+std::optional<std::string> model_named(std::string_view name, const scenario::Files& files);
+
+// The cluster of configs/clusters whose GPU has this name in nvidia-smi, traces and logs: "NVIDIA H100 80GB HBM3".
+std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Files& files);
+
+}  // namespace rehearsal::interchange

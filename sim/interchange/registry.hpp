@@ -1,0 +1,3 @@
+// For the generated list of formats.
+#pragma once
+#include "interchange/format.hpp"

@@ -1,0 +1,190 @@
+#include "interchange/source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include "base/error.hpp"
+
+namespace rehearsal::interchange {
+
+using scenario::Node;
+
+namespace {
+
+std::string_view below(std::string_view& path) {
+  const auto dot = path.find('.');
+  const auto key = path.substr(0, dot);
+  path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  return key;
+}
+
+std::string_view first_word_of(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+// Text that no person reads: a NUL within the first part.
+bool is_binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
+
+// "[section]" or "key = value" on the first line that is neither empty nor a comment.
+bool looks_like_toml(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    auto line = text.substr(at, end - at);
+    at = end + 1;
+    line = first_word_of(line);
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    if (line.starts_with('[')) {
+      const auto name = line.find_first_not_of("[]");
+      return line.ends_with(']') && name != std::string_view::npos &&
+             (std::isalpha(static_cast<unsigned char>(line[name])) || line[name] == '_');
+    }
+    const auto equals = line.find('=');
+    const auto key = line.substr(0, line.find_first_of(" =:"));
+    return equals != std::string_view::npos && !key.empty() && line.find(':') > equals &&
+           first_word_of(line.substr(key.size())).starts_with('=');
+  }
+  return false;
+}
+
+// A YAML mapping: the first line that says anything is "key:" or "key: value".
+bool looks_like_yaml(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto line = text.substr(at, end - at);
+    at = end + 1;
+    const auto word = first_word_of(line);
+    if (word.empty() || word.starts_with('#') || word.starts_with("---") || word.starts_with("%YAML")) continue;
+    const auto key = word.substr(0, word.find_first_of(":\r"));
+    const auto plain = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) ||
+             std::string_view("_-./\"' ").find(c) != std::string_view::npos;
+    };
+    return key.size() < word.size() && std::all_of(key.begin(), key.end(), plain) && key.find("  ") == key.npos &&
+           (word.size() == key.size() + 1 || std::isspace(static_cast<unsigned char>(word[key.size() + 1])));
+  }
+  return false;
+}
+
+class TomlTree {
+ public:
+  TomlTree(Sources& sources, const std::string& origin) : sources_(sources), origin_(origin) {}
+
+  const Node* node(const toml::node& value) {
+    const int line = int(value.source().begin.line), column = int(value.source().begin.column);
+    if (const auto* table = value.as_table()) {
+      Node* map = sources_.make(Node::Kind::map, origin_, line, column);
+      for (const auto& [key, of] : *table) {
+        const Node* child = node(of);
+        map->entries.push_back({sources_.scalar(std::string(key.str()), true, origin_, child->line, 1), child});
+        map->size += child->size + 1;
+      }
+      // The library sorts keys; files have an order.
+      std::stable_sort(map->entries.begin(), map->entries.end(),
+                       [](const auto& a, const auto& b) { return a.value->line < b.value->line; });
+      return map;
+    }
+    if (const auto* array = value.as_array()) {
+      Node* list = sources_.make(Node::Kind::sequence, origin_, line, column);
+      for (const auto& of : *array) list->items.push_back(node(of)), list->size += list->items.back()->size;
+      return list;
+    }
+    if (const auto* text = value.as_string()) return sources_.scalar(text->get(), true, origin_, line, column);
+    if (const auto* yes = value.as_boolean())
+      return sources_.scalar(yes->get() ? "true" : "false", false, origin_, line, column);
+    if (const auto* whole = value.as_integer())
+      return sources_.scalar(std::to_string(whole->get()), false, origin_, line, column);
+    if (const auto* real = value.as_floating_point())
+      return sources_.scalar(fmt::format("{}", real->get()), false, origin_, line, column);
+    std::ostringstream out;  // dates and times
+    value.visit([&](const auto& of) {
+      if constexpr (!toml::is_table<decltype(of)> && !toml::is_array<decltype(of)>) out << of.get();
+    });
+    return sources_.scalar(out.str(), true, origin_, line, column);
+  }
+
+ private:
+  Sources& sources_;
+  const std::string& origin_;
+};
+
+}  // namespace
+
+const Node* Source::find(std::string_view path) const {
+  const Node* at = tree;
+  while (at && !path.empty()) {
+    const auto key = below(path);
+    at = at->kind == Node::Kind::map ? at->find(key) : nullptr;
+  }
+  return at;
+}
+
+bool Source::has(std::initializer_list<std::string_view> paths) const {
+  return tree && std::all_of(paths.begin(), paths.end(), [this](auto path) { return find(path) != nullptr; });
+}
+
+bool Source::begins_with_line(std::string_view containing, int lines) const {
+  std::size_t end = 0;
+  for (int n = 0; n < lines && end != std::string::npos; ++n) end = text.find('\n', end + 1);
+  return std::string_view(text).substr(0, end).find(containing) != std::string_view::npos;
+}
+
+Node* Sources::make(Node::Kind kind, const std::string& origin, int line, int column) {
+  Node& node = nodes_.emplace_back();
+  node.kind = kind, node.origin = &origin, node.line = line, node.column = column;
+  return &node;
+}
+
+Node* Sources::scalar(std::string text, bool quoted, const std::string& origin, int line, int column) {
+  Node* node = make(Node::Kind::scalar, origin, line, column);
+  node->text = std::move(text), node->quoted = quoted;
+  return node;
+}
+
+void Sources::read_toml(Source& source) {
+  try {
+    const auto table = toml::parse(source.text, source.name);
+    source.tree = TomlTree(*this, source.name).node(table);
+  } catch (const toml::parse_error& e) {
+    throw UserError({{{source.name, int(e.source().begin.line), int(e.source().begin.column)},
+                      scenario::printable(fmt::format("not valid TOML: {}", e.description()))}});
+  }
+}
+
+const Source& Sources::read(const std::string& path) { return text(path, files_.read(path, kLargest)); }
+
+const Source& Sources::text(std::string name, std::string text) {
+  Source& source = sources_.emplace_back();
+  source.name = std::move(name), source.text = std::move(text);
+  if (first_word_of(source.text).empty()) throw UserError({{{source.name, 1, 1}, "is empty"}});
+  const auto first = first_word_of(source.text);
+  if (is_binary(source.text)) {
+    source.kind = Source::Kind::bytes;
+  } else if (looks_like_toml(source.text)) {
+    source.kind = Source::Kind::toml;
+    read_toml(source);
+  } else if (first.starts_with('{') || first.starts_with('[') || looks_like_yaml(source.text)) {
+    source.kind = first.starts_with('{') || first.starts_with('[') ? Source::Kind::json : Source::Kind::yaml;
+    source.tree = documents_.read_text(source.text, source.name);
+    problems_.throw_if_any();
+  }
+  return source;
+}
+
+const Source& Sources::arguments(std::vector<std::string> words) {
+  Source& source = sources_.emplace_back();
+  source.name = "arguments", source.kind = Source::Kind::arguments, source.words = std::move(words);
+  return source;
+}
+
+}  // namespace rehearsal::interchange

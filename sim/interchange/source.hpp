@@ -1,0 +1,60 @@
+// A file of another tool, as it was given: its text and, where it is JSON, YAML or TOML, the tree of it, in which every
+// value knows its line.
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenario/document.hpp"
+
+namespace rehearsal::interchange {
+
+struct Source {
+  enum class Kind : std::uint8_t { json, yaml, toml, text, arguments, bytes };
+
+  std::string name;  // as given; "arguments" for those of a command line
+  std::string text;  // all of it
+  Kind kind = Kind::text;
+  const scenario::Node* tree = nullptr;  // of json, yaml and toml
+  std::vector<std::string> words = {};   // of arguments
+
+  // The value at a dotted path of the tree; null if there is none.
+  const scenario::Node* find(std::string_view path) const;
+  // Whether the tree is a mapping that has all these dotted paths.
+  bool has(std::initializer_list<std::string_view> paths) const;
+  // Whether one of the first lines of the text contains this.
+  bool begins_with_line(std::string_view containing, int lines = 200) const;
+};
+
+// Reads sources and owns their trees.
+class Sources {
+ public:
+  static constexpr std::size_t kLargest = std::size_t{64} << 20;
+
+  explicit Sources(const scenario::Files& files) : files_(files), documents_(problems_, files, Words::foreign) {}
+
+  // Throws UserError: unreadable, or looks like JSON, YAML or TOML and is not.
+  const Source& read(const std::string& path);
+  // What somebody gave behind `--`.
+  const Source& arguments(std::vector<std::string> words);
+  // A text that is read as a file of this name.
+  const Source& text(std::string name, std::string text);
+
+  // Nodes of what is no YAML, with the life of these sources.
+  scenario::Node* make(scenario::Node::Kind kind, const std::string& origin, int line, int column = 1);
+  scenario::Node* scalar(std::string text, bool quoted, const std::string& origin, int line, int column = 1);
+
+ private:
+  using Words = scenario::Documents::Words;
+  void read_toml(Source& source);
+
+  const scenario::Files& files_;
+  scenario::Diagnostics problems_;
+  scenario::Documents documents_;
+  std::deque<Source> sources_;
+  std::deque<scenario::Node> nodes_;
+};
+
+}  // namespace rehearsal::interchange
