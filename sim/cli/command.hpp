@@ -27,6 +27,7 @@ int run_collective(Session& session, const Arguments& arguments);
 int run_compare(Session& session, const Arguments& arguments);
 int run_completion(Session& session, const Arguments& arguments);
 int run_explain(Session& session, const Arguments& arguments);
+int run_export(Session& session, const Arguments& arguments);
 int run_groups(Session& session, const Arguments& arguments);
 int run_import(Session& session, const Arguments& arguments);
 int run_list(Session& session, const Arguments& arguments);

@@ -28,6 +28,7 @@ constexpr std::array kCommands{
             run_calibrate},
     Command{"import", "Make a scenario of files that other tools have: configurations, arguments, logs, measurements.",
             run_import},
+    Command{"export", "Write a scenario in the words of another tool, so that it can be run there.", run_export},
     Command{"check", "Validate files without running them: every error with its line and column.", run_check},
     Command{"completion", "Print a script that lets bash, zsh or fish complete commands, options, files and keys.",
             run_completion},

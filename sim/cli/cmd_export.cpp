@@ -1,0 +1,70 @@
+// rehearse export: a scenario in the words of another tool.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/spelling.hpp"
+#include "cli/output.hpp"
+#include "interchange/format.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+std::vector<std::string> written_formats() {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : interchange::registry())
+    if (format.write) names.push_back(name);
+  return names;
+}
+
+CommandText export_text() {
+  std::string formats = "Formats:\n";
+  for (const auto& name : written_formats())
+    formats += fmt::format("  {:<14} {}\n", name, interchange::registry().at(name).summary);
+  return {
+      .name = "export",
+      .operands = "SCENARIO --as FORMAT [OPTIONS]",
+      .summary =
+          "Writes a scenario in the words of another tool, so that what was rehearsed can be run. What that tool\n"
+          "has no words for is listed on standard error.",
+      .more = formats + "\nWhat `rehearse import` makes of the result is the same scenario, but for what is listed.\n",
+      .example =
+          "  rehearse export scenarios/llama3-70b-64xh100.yaml --as megatron\n"
+          "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as torchtitan --output llama3.toml\n",
+      .takes_set = true};
+}
+
+}  // namespace
+
+int run_export(Session& session, const Arguments& arguments) {
+  CommonOptions common(session);
+  std::string as;
+  bool strict = false;
+  const OptionList own{{"as", "FORMAT", "whose words (see below)", &as, false, written_formats()},
+                       {"strict", "", "exit with status 1 where that tool lacks a word", &strict}};
+  const auto text = export_text();
+  const auto line = parse(text, own, arguments, common);
+  if (!line) return 0;
+  const auto& path = one_operand(text, *line, "a scenario file");
+  const auto names = written_formats();
+  if (as.empty()) throw UserError(fmt::format("export: --as FORMAT says in whose words: {}", fmt::join(names, ", ")));
+  if (std::find(names.begin(), names.end(), as) == names.end())
+    throw UserError(fmt::format("export: --as {}: not a format that is written{}", as, suggestion(as, names)));
+  if (common.format_given) throw UserError("export: the result has the form of that tool; leave --format out");
+
+  const auto scenario = scenario::load(path, common.set, {}, session.files());
+  warn(common, scenario.warnings);
+  if (!scenario.concrete)
+    throw UserError(fmt::format("{}: given 'costs' are of no model and no machine, which other tools want", path));
+  interchange::Lacks lacks;
+  const auto written = interchange::registry().at(as).write(scenario, lacks);
+  std::vector<std::string> warnings;
+  for (const auto& lack : lacks) warnings.push_back(fmt::format("{} has no word for {}", as, lack));
+  warn(common, warnings);
+  emit_report(common, written);
+  return strict && !lacks.empty() ? 1 : 0;
+}
+
+}  // namespace rehearsal::cli
