@@ -9,6 +9,7 @@
 #include "cli/performer.hpp"
 #include "cli/performing.hpp"
 #include "cli/validate_against.hpp"
+#include "cli/validate_log.hpp"
 #include "report/pages.hpp"
 #include "report/perfetto.hpp"
 #include "report/timeline_file.hpp"
@@ -18,10 +19,11 @@ namespace {
 
 const CommandText kValidateText{
     .name = "validate",
-    .operands = "SCENARIO --backend NAME | --against TABLE.csv...",
+    .operands = "SCENARIO --backend NAME | --against TABLE.csv... | [SCENARIO] --log FILE...",
     .summary =
         "Predicts a scenario, writes the prediction down, performs the scenario, and compares task by task.\n"
-        "With --against, predicts every run of a table of published ones and scores the predictions.",
+        "With --against, predicts every run of a table of published ones and scores the predictions. With --log, the\n"
+        "steps of a training log are the measurement, and the arguments that it begins with the scenario.",
     .more =
         "Errors are predicted / measured - 1: negative where the real run took longer. The prediction is complete "
         "before\n"
@@ -31,7 +33,9 @@ const CommandText kValidateText{
     .example =
         "  rehearse validate scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%\n"
-        "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html",
+        "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html\n"
+        "  rehearse validate --log train.log --cluster dgx-h100\n"
+        "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --log titan.log",
     .takes_set = true};
 
 double parse_tolerance(const std::string& text) {
@@ -68,6 +72,7 @@ int run_validate(Session& session, const Arguments& arguments) {
   PerformingOptions options;
   std::string tolerance, prediction;
   AgainstOptions against;
+  LogOptions logs;
   PageOptions pages;
   OptionList own = performing_options(options);
   own.insert(own.end(),
@@ -75,8 +80,8 @@ int run_validate(Session& session, const Arguments& arguments) {
               {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
   own = with_page_options(std::move(own), pages, "draw predicted beside measured",
                           {"scatter", "breakdown", "timeline", "memory"});
-  const OptionList more = against_options(against);
-  own.insert(own.end(), more.begin(), more.end());
+  for (const auto& more : {against_options(against), log_options(logs)})
+    own.insert(own.end(), more.begin(), more.end());
   CommonOptions common(session);
   const auto line = parse(kValidateText, own, arguments, common);
   if (!line) return 0;
@@ -86,6 +91,12 @@ int run_validate(Session& session, const Arguments& arguments) {
       throw UserError("validate --against takes tables only, no scenario and no --backend");
     check_page_options(pages);
     return validate_against(common, against, pages);
+  }
+  if (!logs.logs.empty()) {
+    if (line->has("tolerance")) logs.tolerance = parse_tolerance(tolerance);
+    if (line->has("backend")) throw UserError("validate --log compares with a run that has been; leave --backend out");
+    return validate_log(common, logs,
+                        line->operands.empty() ? "" : one_operand(kValidateText, *line, "a scenario file"));
   }
   const auto& path = one_operand(kValidateText, *line, "a scenario file");
   std::optional<double> within;

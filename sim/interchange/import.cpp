@@ -158,12 +158,13 @@ Imported import(const Asked& asked, const scenario::Files& files) {
       to_yaml(draft, fmt::format("# Made by rehearse {} import from {}.\n# Behind each value: where it is from.\n",
                                  program_version(), scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
   const std::string name = "imported.yaml";
-  const auto checked = scenario::check(name, {}, WithDraft(files, name, imported.yaml));
+  auto checked = scenario::check(name, {}, WithDraft(files, name, imported.yaml));
   if (!checked.ok()) {
     auto errors = at_origin(checked.errors, name, imported.yaml);
     errors.insert(errors.begin(), {{}, "these files make a scenario that is refused:"});
     throw UserError(std::move(errors));
   }
+  imported.scenario = std::move(checked.scenario);
   imported.warnings = at_origin(checked.warnings, name, imported.yaml);
   return imported;
 }

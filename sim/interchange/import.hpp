@@ -22,6 +22,7 @@ struct Asked {
 struct Imported {
   std::string yaml;
   Draft draft;
+  std::optional<scenario::Scenario> scenario;  // always there
   std::vector<std::string> formats;  // that were read, by name
   std::vector<Diagnostic> warnings;  // of the scenario
 };

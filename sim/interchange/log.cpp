@@ -215,8 +215,8 @@ std::optional<Log> read_log(std::string_view text) {
   Gathered gathered;
   const Line* of_steps = nullptr;
   std::int64_t unnumbered = 0;
-  const auto most = [](std::optional<double>& most, const std::optional<double>& value) {
-    if (value && (!most || *value > *most)) most = value;
+  const auto most = [](std::optional<double>& of, const std::optional<double>& value) {
+    if (value && (!of || *value > *of)) of = value;
   };
   for (std::size_t at = 0; at < text.size();) {
     const auto end = std::min(text.find_first_of("\n\r", at), text.size());

@@ -76,6 +76,17 @@ bool looks_like_yaml(std::string_view text) {
   return false;
 }
 
+// An object, or a list of what lists hold.
+bool looks_like_json(std::string_view first) {
+  const auto next = first_word_of(first.substr(1));
+  return first.starts_with('{') || (first.starts_with('[') && !next.empty() &&
+                                    std::string_view("[]{\"-0123456789").find(next.front()) != std::string_view::npos);
+}
+
+bool is_called(std::string_view name, std::initializer_list<std::string_view> endings) {
+  return std::any_of(endings.begin(), endings.end(), [name](auto ending) { return name.ends_with(ending); });
+}
+
 class TomlTree {
  public:
   TomlTree(Sources& sources, const std::string& origin) : sources_(sources), origin_(origin) {}
@@ -173,10 +184,14 @@ const Source& Sources::text(std::string name, std::string text) {
   } else if (looks_like_toml(source.text)) {
     source.kind = Source::Kind::toml;
     read_toml(source);
-  } else if (first.starts_with('{') || first.starts_with('[') || looks_like_yaml(source.text)) {
-    source.kind = first.starts_with('{') || first.starts_with('[') ? Source::Kind::json : Source::Kind::yaml;
-    source.tree = documents_.read_text(source.text, source.name);
-    problems_.throw_if_any();
+  } else if (looks_like_json(first) || looks_like_yaml(source.text)) {
+    auto& [problems, documents] = parsed_.emplace_back(files_);
+    const auto* tree = documents.read_text(source.text, source.name);
+    // Other texts may begin like one: a log with "{'loss': 1.2}" or "note: ...".
+    if (problems.count() == 0 && tree && tree->kind != Node::Kind::scalar)
+      source.tree = tree, source.kind = looks_like_json(first) ? Source::Kind::json : Source::Kind::yaml;
+    else if (is_called(source.name, {".json", ".yaml", ".yml"}) || first.starts_with('{'))
+      problems.throw_if_any();
   }
   return source;
 }

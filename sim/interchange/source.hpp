@@ -33,9 +33,9 @@ class Sources {
  public:
   static constexpr std::size_t kLargest = std::size_t{64} << 20;
 
-  explicit Sources(const scenario::Files& files) : files_(files), documents_(problems_, files, Words::foreign) {}
+  explicit Sources(const scenario::Files& files) : files_(files) {}
 
-  // Throws UserError: unreadable, or looks like JSON, YAML or TOML and is not.
+  // Throws UserError: unreadable, empty, or called or written as JSON, YAML or TOML and none.
   const Source& read(const std::string& path);
   // What somebody gave behind `--`.
   const Source& arguments(std::vector<std::string> words);
@@ -47,12 +47,15 @@ class Sources {
   scenario::Node* scalar(std::string text, bool quoted, const std::string& origin, int line, int column = 1);
 
  private:
-  using Words = scenario::Documents::Words;
+  struct Parsed {
+    explicit Parsed(const scenario::Files& files) : documents(problems, files, scenario::Documents::Words::foreign) {}
+    scenario::Diagnostics problems;
+    scenario::Documents documents;
+  };
   void read_toml(Source& source);
 
   const scenario::Files& files_;
-  scenario::Diagnostics problems_;
-  scenario::Documents documents_;
+  std::deque<Parsed> parsed_;
   std::deque<Source> sources_;
   std::deque<scenario::Node> nodes_;
 };
