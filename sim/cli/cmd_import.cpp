@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output.hpp"
-#include "interchange/import.hpp"
+#include "report/import_report.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -40,46 +40,6 @@ std::string left_text(const std::vector<interchange::Left>& all, const char* hea
                                             left.why.empty() ? "" : " (" + left.why + ")")) +
             "\n";
   return text;
-}
-
-Json left_json(const std::vector<interchange::Left>& all) {
-  auto list = Json::array();
-  for (const auto& [where, what, why] : all)
-    list.push_back({{"file", where.file}, {"line", where.line}, {"what", what}, {"why", why}});
-  return list;
-}
-
-const char* name(interchange::Basis basis) {
-  static constexpr const char* kNames[] = {"said", "derived", "assumed"};
-  return kNames[std::size_t(basis)];
-}
-
-// The draft as nested JSON, which is a scenario.
-Json scenario_json(const interchange::Draft& draft) {
-  Json root = Json::object();
-  for (const auto& [key, given] : draft.keys()) {
-    Json* at = &root;
-    std::string_view rest = key;
-    for (auto dot = rest.find('.'); dot != rest.npos; dot = rest.find('.'))
-      at = &(*at)[rest.substr(0, dot)], rest.remove_prefix(dot + 1);
-    (*at)[rest] = given.value;
-  }
-  return root;
-}
-
-std::string json(const interchange::Imported& imported) {
-  auto keys = Json::array();
-  for (const auto& [key, given] : imported.draft.keys())
-    keys.push_back({{"key", key},
-                    {"value", given.value},
-                    {"basis", name(given.origin.basis)},
-                    {"from", interchange::to_text(given.origin)}});
-  const Json all{{"formats", imported.formats},
-                 {"scenario", scenario_json(imported.draft)},
-                 {"keys", keys},
-                 {"no_word", left_json(imported.draft.unworded())},
-                 {"not_understood", left_json(imported.draft.unknown())}};
-  return all.dump(2) + "\n";
 }
 
 }  // namespace
@@ -118,7 +78,7 @@ int run_import(Session& session, const Arguments& arguments) {
     for (const auto& warning : imported.warnings) warnings.push_back(warning.message);
     warn(common, warnings);
   }
-  emit_report(common, common.format == Format::json ? json(imported) : imported.yaml);
+  emit_report(common, common.format == Format::json ? report::imported_json(imported) : imported.yaml);
   return strict && !(imported.draft.unworded().empty() && imported.draft.unknown().empty()) ? 1 : 0;
 }
 

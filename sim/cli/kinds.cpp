@@ -13,6 +13,7 @@
 #include "cli/performer.hpp"
 #include "cluster/registry.hpp"
 #include "collective/registry.hpp"
+#include "interchange/format.hpp"
 #include "page/layout.hpp"
 #include "report/model_report.hpp"
 #include "scenario/cluster_file.hpp"
@@ -241,6 +242,20 @@ std::string facts_report(const std::string& kind, const std::string& name, const
   return report;
 }
 
+std::vector<Item> formats() {
+  std::vector<Item> items;
+  for (const auto& [name, format] : interchange::registry()) {
+    const bool read = format.read, written = format.write;
+    items.push_back({.name = name,
+                     .summary = format.summary,
+                     .facts = {{"is", format.title},
+                               {"commands", read && written ? "import, export"
+                                            : read          ? "import"
+                                                            : "export"}}});
+  }
+  return items;
+}
+
 constexpr std::array kKinds{
     Kind{"schedules", "pipeline schedules; with a name, what it asks of ranks and chunks", schedules, facts_report},
     Kind{"collectives", "collective algorithms; with a name, what it does and which libraries run it", collectives,
@@ -255,6 +270,7 @@ constexpr std::array kKinds{
          constants_report},
     Kind{"frameworks", "frameworks of a day (configs/frameworks); with a name, its numbers", frameworks,
          constants_report},
+    Kind{"formats", "files of other tools that are read and written (import, export)", formats, facts_report},
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends, facts_report},
 };
 

@@ -19,6 +19,11 @@ Origin said(const scenario::Node& at, std::string word) { return {Basis::said, a
 
 }  // namespace
 
+const char* name(Basis basis) {
+  static constexpr const char* kNames[] = {"said", "derived", "assumed"};
+  return kNames[std::size_t(basis)];
+}
+
 const char* name(Fact fact) {
   static constexpr std::array<const char*, kFacts> kNames{
       "the number of GPUs",          "the number of nodes",  "GPUs of a node",

@@ -19,6 +19,7 @@
 namespace rehearsal::interchange {
 
 enum class Basis : std::uint8_t { said, derived, assumed };
+const char* name(Basis basis);
 
 struct Origin {
   Basis basis = Basis::assumed;

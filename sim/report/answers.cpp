@@ -1,6 +1,7 @@
 #include "report/answers.hpp"
 
 #include "report/explain_report.hpp"
+#include "report/import_report.hpp"
 #include "report/log_report.hpp"
 #include "report/run_report.hpp"
 
@@ -13,7 +14,7 @@ const std::vector<AnswerOf>& answers() {
       all.push_back({command, shown.what(), &shown.items()});
     };
     add("run", run_answer()), add("measure", run_answer()), add("explain", explain_answer());
-    add("validate --log", logged_answer());
+    add("import", imported_answer()), add("validate --log", logged_answer());
     return all;
   }();
   return kAnswers;
