@@ -19,14 +19,20 @@ bool is_name(std::string_view name) {
          });
 }
 
-// The root mapping of home/folder/name.yaml.
-const Node* named(Context& context, const Node& name, const std::string& folder, const std::string& what) {
+constexpr int kMostFiles = 8;  // of which one replaces keys of the next
+
+const Node* base_of(Context& context, const Node& root, const std::string& folder, const std::string& what, int files);
+
+// The root mapping of home/folder/name.yaml, or of a file of the user's own: "./mine.yaml".
+const Node* named(Context& context, const Node& name, const std::string& folder, const std::string& what,
+                  int files = 0) {
   if (name.kind != Node::Kind::scalar) {
     context.problems.error(name.where(), fmt::format("the {} must be a name; found {}", what, describe(name)));
     return nullptr;
   }
-  const auto path = context.home + "/" + folder + "/" + name.text + ".yaml";
-  if (!is_name(name.text) || !context.files.exists(path)) {
+  const bool own = name.text.ends_with(".yaml") && name.text.find('/') != std::string::npos;
+  const auto path = own ? beside(name, name.text) : context.home + "/" + folder + "/" + name.text + ".yaml";
+  if (!own && (!is_name(name.text) || !context.files.exists(path))) {
     const auto names = names_in(context, folder);
     context.problems.error(name.where(),
                            fmt::format("unknown {} {}{}", what, in_quotes(name.text), suggestion(name.text, names)));
@@ -38,7 +44,19 @@ const Node* named(Context& context, const Node& name, const std::string& folder,
                            fmt::format("must be a mapping of keys to values; found {}", describe(*root)));
     return nullptr;
   }
-  return root;
+  return own && root ? base_of(context, *root, folder, what, files + 1) : root;
+}
+
+// A user's file may replace keys of another one, as a scenario may.
+const Node* base_of(Context& context, const Node& root, const std::string& folder, const std::string& what, int files) {
+  const Node* use = root.find("use");
+  if (!use) return &root;
+  if (files > kMostFiles) {
+    context.problems.error(use->where(), fmt::format("more than {} files replace keys of each other", kMostFiles));
+    return nullptr;
+  }
+  const Node* base = named(context, *use, folder, what, files);
+  return base ? context.documents.overlay(base, &root) : nullptr;
 }
 
 }  // namespace
