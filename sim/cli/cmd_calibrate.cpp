@@ -1,5 +1,6 @@
 // rehearse calibrate: parses the request; sim/perform measures.
 #include "base/error.hpp"
+#include "cli/calibrate_from.hpp"
 #include "cli/performer.hpp"
 
 namespace rehearsal::cli {
@@ -7,10 +8,11 @@ namespace {
 
 const CommandText kCalibrateText{
     .name = "calibrate",
-    .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS]",
+    .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS] | [SCENARIO] --from LOG...",
     .summary =
         "Measures this machine: this program's kernels with all ranks at once, messages, collectives, timers, noise,\n"
         "and what lies beside: copies in memory, an optimizer on the host, a disk.\n"
+        "With --from, logs of real runs say how fast a machine is that is not at hand.\n"
         "Writes a profile, from which scenarios on the cluster 'this-machine' are predicted afterwards.",
     .more =
         "With SCENARIO its own kernel shapes are measured too, on as much memory as it uses; a shape that was "
@@ -24,27 +26,47 @@ const CommandText kCalibrateText{
         "profile\n"
         "goes to configs/profiles and is named after the GPU; clusters take it as 'profile: NAME'. With a scenario of "
         "several\n"
-        "ranks, or --ranks, the GPU is measured as that many virtual stages; several scenarios may be named.",
+        "ranks, or --ranks, the GPU is measured as that many virtual stages; several scenarios may be named.\n"
+        "With --from, factors of the machine (the clock at which its GPUs train, what its NICs and links reach, how "
+        "long its\n"
+        "hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster file, "
+        "which "
+        "a\n"
+        "scenario names as its cluster; what was fitted within which interval, and what was not, goes to standard "
+        "error.",
     .example =
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
-        "  rehearse calibrate --backend cuda --quick --output gpu.yaml",
+        "  rehearse calibrate --backend cuda --quick --output gpu.yaml\n"
+        "  rehearse calibrate --from train.log long-context.log --cluster dgx-h100 --output my-h100.yaml",
     .takes_set = true};
 
 }  // namespace
 
 int run_calibrate(Session& session, const Arguments& arguments) {
   Calibration what;
-  const OptionList own{{"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
-                       {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
-                       {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
-                       {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory}};
+  LogOptions from;
+  const OptionList own{
+      {"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
+      {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
+      {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
+      {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory},
+      {"from", "LOG...", "logs of real runs, to which the machine is fitted; no --backend then", &from.logs, true},
+      {"cluster", "NAME", "of --from without SCENARIO: the machine", &from.cluster},
+      {"world", "N", "of --from without SCENARIO: GPUs, where a log does not say it", &from.world}};
   CommonOptions common(session);
   Arguments given = arguments;
   if (given.size() >= 2 && given[given.size() - 2] == kPart && performer().is_rank())
     what.part = given.back(), given.resize(given.size() - 2);
   const auto line = parse(kCalibrateText, own, given, common);
   if (!line) return 0;
+  if (!from.logs.empty()) {
+    if (line->has("backend")) throw UserError("calibrate --from fits to runs that have been; leave --backend out");
+    if (line->operands.empty() && from.cluster.empty())
+      throw UserError("calibrate --from: --cluster says which machine the logs are of (rehearse list clusters)");
+    return calibrate_from(common, from,
+                          line->operands.empty() ? "" : one_operand(kCalibrateText, *line, "a scenario file"));
+  }
   what.scenarios = line->operands;
   if (what.backend.empty())
     throw UserError("calibrate: name the backend: --backend loopback, --backend mpi, or --backend cuda");

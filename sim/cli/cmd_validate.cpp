@@ -93,10 +93,10 @@ int run_validate(Session& session, const Arguments& arguments) {
     return validate_against(common, against, pages);
   }
   if (!logs.logs.empty()) {
-    if (line->has("tolerance")) logs.tolerance = parse_tolerance(tolerance);
     if (line->has("backend")) throw UserError("validate --log compares with a run that has been; leave --backend out");
     return validate_log(common, logs,
-                        line->operands.empty() ? "" : one_operand(kValidateText, *line, "a scenario file"));
+                        line->operands.empty() ? "" : one_operand(kValidateText, *line, "a scenario file"),
+                        line->has("tolerance") ? std::optional(parse_tolerance(tolerance)) : std::nullopt);
   }
   const auto& path = one_operand(kValidateText, *line, "a scenario file");
   std::optional<double> within;

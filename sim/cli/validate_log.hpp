@@ -2,21 +2,15 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "cli/output.hpp"
+#include "cli/logged.hpp"
 
 namespace rehearsal::cli {
 
-struct LogOptions {
-  std::vector<std::string> logs;
-  std::string world, cluster;  // as of `import`, for logs that say what the run was
-  std::optional<double> tolerance;
-};
-
 OptionList log_options(LogOptions& options);
 
-// `scenario`: a file, or empty where each log says its own.
-int validate_log(const CommonOptions& common, const LogOptions& options, const std::string& scenario);
+// `scenario`: a file, or empty where each log says its own. Exit status 1 if the mean error is above `tolerance`.
+int validate_log(const CommonOptions& common, const LogOptions& options, const std::string& scenario,
+                 std::optional<double> tolerance);
 
 }  // namespace rehearsal::cli

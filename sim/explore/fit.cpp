@@ -193,14 +193,14 @@ Fit fit_factors(const std::vector<MeasuredRun>& runs) {
   fit.scatter = best.scatter, fit.assumed_scatter = best.assumed_scatter;
   const auto add = [&](std::size_t candidate, std::optional<std::size_t> place) {
     const auto& c = kCandidates[candidate];
-    FittedFactor factor{.key = c.key, .what = c.what};
-    const auto was = model.set(runs.front(), c.key, 1);
-    const auto value = [](const std::string& set) { return set.substr(set.find('=') + 1); };
-    factor.was = factor.is = was ? value(*was) : "";
+    FittedFactor factor;
+    factor.key = c.key, factor.what = c.what;
+    const auto& first = runs.front().asked.prediction->scenario();
+    if (const auto was = model.field(c.key)->get(&first); !was.absent()) factor.was = factor.is = fields::written(was);
     factor.share = share[candidate], factor.known = place.has_value();
     if (place) {
       factor.change = std::exp(best.x[*place]), factor.half = best.half[*place];
-      if (const auto is = model.set(runs.front(), c.key, factor.change)) factor.is = value(*is);
+      if (const auto is = model.set(runs.front(), c.key, factor.change)) factor.is = is->substr(is->find('=') + 1);
     } else if (share[candidate] < kLeastShare) {
       factor.why = std::string("nearly without effect on these runs; what tells: ") + c.cure;
     } else if (fitted.size() >= std::min(kMostFitted, runs.size())) {

@@ -67,24 +67,6 @@ const Format& format_of(const Source& source, const std::string& as) {
   return *all.front();
 }
 
-// Files of a session and one more.
-class WithDraft : public scenario::Files {
- public:
-  WithDraft(const scenario::Files& files, std::string name, std::string text)
-      : files_(files), name_(std::move(name)), text_(std::move(text)) {}
-  std::string read(const std::string& path, std::size_t limit) const override {
-    return path == name_ ? text_ : files_.read(path, limit);
-  }
-  bool exists(const std::string& path) const override { return path == name_ || files_.exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override { return files_.names_in(folder); }
-  std::string home() const override { return files_.home(); }
-  std::string profiles() const override { return files_.profiles(); }
-
- private:
-  const scenario::Files& files_;
-  std::string name_, text_;
-};
-
 // Errors of the scenario that was made, with the origins of the values on their lines.
 std::vector<Diagnostic> at_origin(const std::vector<Diagnostic>& errors, const std::string& name,
                                   const std::string& yaml) {
@@ -157,8 +139,8 @@ Imported import(const Asked& asked, const scenario::Files& files) {
   imported.yaml =
       to_yaml(draft, fmt::format("# Made by rehearse {} import from {}.\n# Behind each value: where it is from.\n",
                                  program_version(), scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
-  const std::string name = "imported.yaml";
-  auto checked = scenario::check(name, {}, WithDraft(files, name, imported.yaml));
+  const std::string name = kImported;
+  auto checked = scenario::check(name, {}, WithOne(files, name, imported.yaml));
   if (!checked.ok()) {
     auto errors = at_origin(checked.errors, name, imported.yaml);
     errors.insert(errors.begin(), {{}, "these files make a scenario that is refused:"});

@@ -1,0 +1,92 @@
+// rehearse calibrate --from: a cluster file whose factors real runs determine.
+#include "cli/calibrate_from.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/program.hpp"
+#include "explore/fit.hpp"
+#include "page/layout.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+// "0.813, 95 %: 0.77 .. 0.86": amounts with units are scaled by their factor in the source's words.
+std::string interval(const explore::FittedFactor& factor) {
+  return fmt::format("{:+.1f} % of {}; 95 %: {:+.1f} to {:+.1f} %", (factor.change - 1) * 100, factor.was,
+                     (factor.change * std::exp(-factor.half) - 1) * 100,
+                     (factor.change * std::exp(factor.half) - 1) * 100);
+}
+
+std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scenario, const std::string& names) {
+  const auto& cluster = scenario.concrete->cluster;
+  interchange::Draft draft;
+  draft.derive("use", cluster.name, "what all else is taken from");
+  for (const auto& factor : fit.factors) {
+    if (!factor.known) continue;
+    if (factor.key.starts_with("cluster.gpu.")) draft.derive("gpu.use", cluster.gpu.name, "likewise");
+    const auto value = Json::read(factor.is);
+    draft.derive(factor.key.substr(std::string_view("cluster.").size()),
+                 {{"value", value ? *value : Json(factor.is)},
+                  {"source", fmt::format("fitted to {}: {}", names, interval(factor))}},
+                 factor.what);
+  }
+  return interchange::to_yaml(
+      draft,
+      fmt::format("# {} as {} found it, by rehearse {} calibrate --from.\n# A scenario uses it with `cluster: {{use: "
+                  "./THIS-FILE.yaml}}`.\n",
+                  cluster.name, names, program_version()));
+}
+
+std::string fit_text(const explore::Fit& fit, const std::vector<explore::MeasuredRun>& runs, int width) {
+  page::Table table{{"run", "predicted / measured before", "after"}, {}};
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    table.rows.push_back(
+        {{runs[i].name}, {fmt::format("{:.3f}", fit.before[i])}, {fmt::format("{:.3f}", fit.after[i])}});
+  std::string text = page::text(table, {}, width);
+  std::vector<std::string> known, open;
+  for (const auto& factor : fit.factors)
+    if (factor.known)
+      known.push_back(fmt::format("{} = {}: {} ({:.0f} % of the time)", factor.key, factor.is, interval(factor),
+                                  factor.share * 100));
+    else
+      open.push_back(fmt::format("{} stays {}: {}", factor.key, factor.was, factor.why));
+  if (known.empty()) known.push_back("none: these runs fix no factor within 25 %");
+  text += page::notes("What these runs determine", known, width, {}) + page::notes("What they do not", open, width, {});
+  text += fmt::format("\nScatter of the runs about the fit: {:.1f} %{}\n", fit.scatter * 100,
+                      fit.assumed_scatter ? ", assumed: as many factors as runs" : "");
+  return page::fit(text, width);
+}
+
+}  // namespace
+
+int calibrate_from(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
+  const auto logs = read_logs(common, from, scenario);
+  std::vector<explore::MeasuredRun> runs;
+  std::vector<std::string> names;
+  for (const auto& log : logs) {
+    const auto& here = log.run.predicted.scenario();
+    const auto& first = logs.front().run.predicted.scenario();
+    if (!here.concrete)
+      throw UserError(log.run.file + ": given 'costs' are of no machine, of which nothing can be fitted");
+    if (here.concrete->cluster.name != first.concrete->cluster.name)
+      throw UserError(fmt::format("{} ran on {} and {} on {}; fit one machine at a time", logs.front().run.file,
+                                  first.concrete->cluster.name, log.run.file, here.concrete->cluster.name));
+    runs.push_back({log.run.file,
+                    {log.path, log.files ? std::vector<std::string>{} : common.set, &log.run.predicted,
+                     log.files ? log.files.get() : &common.session.files()},
+                    log.run.measured.seconds});
+    names.push_back(log.run.file);
+  }
+  const auto fit = explore::fit_factors(runs);
+  const auto text = fit_text(fit, runs, text_style(common).width);
+  if (!common.quiet) common.session.write(Stream::err, text);
+  emit_report(common, cluster_file(fit, logs.front().run.predicted.scenario(),
+                                   scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
+  return 0;
+}
+
+}  // namespace rehearsal::cli

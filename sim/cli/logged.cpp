@@ -1,0 +1,78 @@
+#include "cli/logged.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "cli/numbers.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr std::size_t kLargestLog = std::size_t{256} << 20;
+constexpr std::int64_t kMostGpusOfLogs = 10'000'000;
+
+interchange::Imported imported_from(const CommonOptions& common, const LogOptions& options, const std::string& file) {
+  interchange::Asked asked;
+  asked.files = {file}, asked.cluster = options.cluster, asked.sets = common.set;
+  if (!options.world.empty())
+    asked.world = std::int64_t(cli::whole_number("--world", options.world, 1, kMostGpusOfLogs));
+  try {
+    auto imported = interchange::import(asked, common.session.files());
+    std::vector<std::string> warnings;
+    for (const auto& left : imported.draft.unworded())
+      warnings.push_back(fmt::format("{}: no word for {}", interchange::to_text(left.where), left.what));
+    for (const auto& [key, given] : imported.draft.keys())
+      if (given.origin.basis == interchange::Basis::assumed)
+        warnings.push_back(fmt::format("{}: {} is {}", file, key, interchange::to_text(given.origin)));
+    warn(common, warnings);
+    return imported;
+  } catch (const UserError& error) {
+    auto diagnostics = error.diagnostics();
+    diagnostics.push_back(
+        {{file, 0, 0}, "where a log does not say what the run was, give its scenario before --log or --from"});
+    throw UserError(std::move(diagnostics));
+  }
+}
+
+LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, const std::string& file,
+                       const std::string& given) {
+  const auto text = common.session.files().read(file, kLargestLog);
+  auto log = interchange::read_log(text);
+  if (!log)
+    throw UserError(
+        {{{file, 0, 0}, fmt::format("no step is in this log; lines of {} are known", interchange::log_dialects())}});
+  LoggedCase one{{}, given, nullptr};
+  one.run.file = file, one.run.log = std::move(*log);
+  std::optional<scenario::Scenario> scenario;
+  if (given.empty()) {
+    auto imported = imported_from(common, options, file);
+    scenario = std::move(imported.scenario);
+    one.path = interchange::kImported;
+    one.files = std::make_shared<interchange::WithOne>(common.session.files(), one.path, std::move(imported.yaml));
+  } else {
+    scenario = scenario::load(given, common.set, {}, common.session.files());
+    warn(common, scenario->warnings);
+  }
+  common.session.go_on();
+  one.run.predicted = answer::predict(*scenario);
+  const auto& s = one.run.predicted.summary;
+  const double samples = scenario->concrete ? double(scenario->batch.global) : 0;
+  const double tokens = s.tokens_per_s && s.gpus > 0 ? *s.tokens_per_s * to_seconds(s.iteration) / double(s.gpus) : 0;
+  const auto measured = interchange::steady(one.run.log, samples, tokens);
+  if (!measured)
+    throw UserError({{{file, 0, 0}, "the log says rates alone, and the scenario has no batch to make them times"}});
+  one.run.measured = *measured;
+  return one;
+}
+
+}  // namespace
+
+std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions& options, const std::string& given) {
+  if (!given.empty() && !(options.world.empty() && options.cluster.empty()))
+    throw UserError("the scenario says machine and GPUs; leave --cluster and --world out");
+  std::vector<LoggedCase> all;
+  for (const auto& file : options.logs) all.push_back(read_log_of(common, options, file, given));
+  return all;
+}
+
+}  // namespace rehearsal::cli
