@@ -181,7 +181,7 @@ void Keys::finish() {
   const std::vector<std::string> known(known_.begin(), known_.end());
   for (const auto& [key, value] : map_->entries) {
     const auto& name = key->text;
-    if (known_.contains(name) ||
+    if (is_none(*value) || known_.contains(name) ||
         std::any_of(ignored_.begin(), ignored_.end(), [&name = name](const auto& p) { return name.starts_with(p); }))
       continue;
     const auto near = nearest(name, known);

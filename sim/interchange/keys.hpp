@@ -51,7 +51,7 @@ class Keys {
   // Known, without a word in a scenario: named where it is there and is not one of `harmless` (texts).
   void no_word(std::string_view key, Names harmless = {}, const std::string& why = "");
 
-  // Names what was not taken. Called once, at the end.
+  // Names what was not taken and is not null, which says nothing. Called once, at the end.
   void finish();
 
   Draft& draft() { return draft_; }
