@@ -129,6 +129,7 @@ class TreeBuilder : public YAML::EventHandler {
     open(make(Node::Kind::map, mark, anchor, style == YAML::EmitterStyle::Block), anchor);
   }
   void OnMapEnd() override {
+    if (words_ == Documents::Words::foreign) forget_overwritten_nulls(*open_.back().node);
     report_duplicates(*open_.back().node);
     close();
   }
@@ -219,6 +220,17 @@ class TreeBuilder : public YAML::EventHandler {
     } else {
       if (parent.key->kind == Node::Kind::scalar) parent.node->entries.push_back({parent.key, node});
       parent.key = nullptr;
+    }
+  }
+
+  // Writers of other tools append a key that says something to defaults that say null; their readers take the last.
+  static void forget_overwritten_nulls(Node& map) {
+    for (std::size_t i = map.entries.size(); i-- > 0;) {
+      if (map.entries[i].value->kind != Node::Kind::null) continue;
+      const auto& name = map.entries[i].key->text;
+      const bool again = std::any_of(map.entries.begin() + std::ptrdiff_t(i) + 1, map.entries.end(),
+                                     [&name](const Entry& later) { return later.key->text == name; });
+      if (again) map.entries.erase(map.entries.begin() + std::ptrdiff_t(i));
     }
   }
 
