@@ -48,7 +48,10 @@ class DenseLayers {
       if (n->value > 1) mark(*n, [&](std::size_t i) { return std::int64_t(i) % n->value != 0; });
     }
     // Layer n, 2 n, .. counted from 1 (Qwen2-MoE, Llama 4, ERNIE 4.5).
-    const auto explicitly = keys_.list({"moe_layers"});
+    auto explicitly = keys_.list({"moe_layers", "moe_config.layers"});
+    if (explicitly && std::any_of(explicitly->value.begin(), explicitly->value.end(),
+                                  [](const auto* node) { return node->text == "-1"; }))
+      explicitly.reset();  // nanotron: all
     if (const auto n = keys_.integer({"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"});
         n && n->value > 1 && !explicitly)
       mark(*n, [&](std::size_t i) { return std::int64_t(i + 1) % n->value != 0; });

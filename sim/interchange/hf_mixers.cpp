@@ -240,8 +240,10 @@ class Mixers {
           {"value_dim", {"mamba_head_dim", "mamba_d_head"}},
           {"convolution", {"conv_kernel", "mamba_d_conv"}}});
     fill(Sees::lightning, "lightning", {});
-    states_[std::size_t(Sees::lightning)]["convolution"] = 0;  // MiniMax-01 (arXiv 2501.08313): none before its state
-    if (type_.name == "mamba2") {                              // all of its heads are of the state
+    // MiniMax-01 (arXiv 2501.08313, section 2.2): as many keys as queries, and no convolution before the state.
+    states_[std::size_t(Sees::lightning)]["kv_heads"] = layers_.heads;
+    states_[std::size_t(Sees::lightning)]["convolution"] = 0;
+    if (type_.name == "mamba2") {  // all of its heads are of the state
       auto& state = states_[std::size_t(Sees::mamba)];
       state["heads"] = layers_.heads;
       if (const auto* head = draft_.find("model.head_dim")) state["value_dim"] = *head;

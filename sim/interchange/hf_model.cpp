@@ -200,7 +200,7 @@ void read_hf_model(Keys& keys, const HfType& type) {
     if (const auto said = keys.text({"model_type"}))
       draft.say("model.family", family, *said->at, said->word + " " + said->value);
     else
-      draft.derive("model.family", family, type.name);
+      draft.derive("model.family", family, "a model of type " + type.name);
   }
   if (layers.differ())
     draft.say("model.layers", folded(layers.each), layers.at ? *layers.at : *count->at, layers.words);
