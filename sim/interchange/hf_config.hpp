@@ -56,6 +56,8 @@ struct HfLayers {
   }
   // The entries of a list that has one for each layer, and perhaps those of modules behind. UserError if it has others.
   std::vector<std::string> entries(const Said<std::vector<const scenario::Node*>>& list) const;
+  // The same of a list of 0 and 1.
+  std::vector<bool> switches(const Said<std::vector<const scenario::Node*>>& list) const;
 };
 
 // All of a model without its tower. `keys`: the mapping that has `hidden_size`; does not finish them.

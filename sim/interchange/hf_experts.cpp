@@ -41,8 +41,8 @@ class DenseLayers {
     const auto each = keys_.node({"moe_layer_freq"});
     if (each && each->value->kind == scenario::Node::Kind::sequence) {
       const auto list = keys_.list({"moe_layer_freq"});
-      const auto entries = layers_.entries(*list);
-      mark(*list, [&](std::size_t i) { return entries[i] == "0"; });
+      const auto experts = layers_.switches(*list);
+      mark(*list, [&](std::size_t i) { return !experts[i]; });
     } else if (each) {
       const auto n = keys_.integer({"moe_layer_freq"});
       if (n->value > 1) mark(*n, [&](std::size_t i) { return std::int64_t(i) % n->value != 0; });

@@ -25,6 +25,7 @@ constexpr std::string_view kWithoutEffect[] = {
     // Positions: all ways of rotating cost the same.
     "rope_* rotary_* rotary rope partial_rotary_factor use_mrope mrope_* compress_rope_theta indexer_rope_interleave "
     "initial_context_length original_max_position_embeddings position_embedding_type relative_attention_* alibi* "
+    "mla_use_nope "
     "attention_layers max_relative_positions no_rope_layer new_decoder_architecture multi_query",
     // Norms, scales and clamps; numbers of a training's loss and start.
     "rms_norm_eps layer_norm_eps* norm_eps layernorm_* norm_epsilon layer_norm_epsilon layer_norm_elementwise_affine "

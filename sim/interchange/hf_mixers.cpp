@@ -148,13 +148,13 @@ class Mixers {
   // Lists of numbers: of kinds, or of layers.
   bool numbered() {
     if (const auto list = keys_.list({"attn_type_list"})) {  // MiniMax: 0 linear, 1 attention
-      const auto kinds = layers_.entries(*list);
-      set(*list, [&](std::size_t i) { return kinds[i] == "0" ? Sees::lightning : Sees::all; });
+      const auto attention = layers_.switches(*list);
+      set(*list, [&](std::size_t i) { return attention[i] ? Sees::all : Sees::lightning; });
       return true;
     }
     if (const auto list = keys_.list({"hybrid_layer_pattern"})) {  // MiMo-V2: 1 has the window
-      const auto kinds = layers_.entries(*list);
-      set(*list, [&](std::size_t i) { return kinds[i] == "1" ? Sees::window : Sees::all; });
+      const auto window = layers_.switches(*list);
+      set(*list, [&](std::size_t i) { return window[i] ? Sees::window : Sees::all; });
       return true;
     }
     if (const auto list = keys_.list({"compress_ratios"})) {
@@ -188,8 +188,8 @@ class Mixers {
   // Llama 4: every fourth layer has no rotary positions and sees all tokens (no_rope_layers: 0).
   void chunks() {
     if (const auto list = keys_.list({"no_rope_layers"}); list && !list->value.empty()) {
-      const auto rotary = layers_.entries(*list);
-      return set(*list, [&](std::size_t i) { return rotary[i] == "0" ? Sees::all : Sees::chunk; });
+      const auto rotary = layers_.switches(*list);
+      return set(*list, [&](std::size_t i) { return rotary[i] ? Sees::chunk : Sees::all; });
     }
     const auto said = keys_.integer({"no_rope_layer_interval"});
     const auto every = said ? said->value : 4;

@@ -15,10 +15,10 @@ constexpr std::int64_t kMostLayers = 100'000;
 // A count without which there is no model.
 Said<std::int64_t> needed(Keys& keys, Keys::Names names, const char* what) {
   if (auto said = keys.integer(names)) return *said;
-  throw UserError({{keys.map()->where(), fmt::format("'{}{}' ({}) is missing; a file that some other file completes "
-                                                     "(base_model, _name_or_path) is not enough: give the config.json "
-                                                     "of the model",
-                                                     keys.path(), *names.begin(), what)}});
+  throw UserError(
+      {{keys.map()->where(), fmt::format("'{}{}' ({}) is missing; without it there is no model. Give the whole "
+                                         "config.json, as it lies beside the weights",
+                                         keys.path(), *names.begin(), what)}});
 }
 
 void read_latent_attention(Keys& keys, HfLayers& layers) {
@@ -63,6 +63,7 @@ void read_heads(Keys& keys, const HfType& type, HfLayers& layers) {
 // Of the feed-forward layer without experts, where all layers have one.
 void read_width(Keys& keys, const HfType& type, const HfLayers& layers) {
   auto& draft = keys.draft();
+  if (type.name == "mamba2") return;  // no layer has one
   if (keys.say_integer("model.ffn", {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"}))
     return;
   if (const auto ratio = keys.number({"expansion_ratio"}); ratio && ratio->value > 0 && ratio->value < 1000)
@@ -152,6 +153,16 @@ std::vector<std::string> HfLayers::entries(const Said<std::vector<const Node*>>&
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < count(); ++i) texts.push_back(list.value[i]->text);
   return texts;
+}
+
+std::vector<bool> HfLayers::switches(const Said<std::vector<const Node*>>& list) const {
+  std::vector<bool> all;
+  for (const auto& text : entries(list)) {
+    if (text != "0" && text != "1")
+      wrong(*list.value[all.size()], fmt::format("'{}' is a list of 0 and 1; found {}", list.word, text));
+    all.push_back(text == "1");
+  }
+  return all;
 }
 
 std::string hf_activation(Keys& keys, bool gated) {
