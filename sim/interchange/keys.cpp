@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -23,6 +24,24 @@ const Node* at_path(const Node* map, std::string_view name) {
     map = map->find(name.substr(0, dot)), name = name.substr(dot + 1);
   }
   return nullptr;
+}
+
+// What a script replaces before anybody reads the file: $NAME, ${NAME}, <name>, {{ name }}, CONFIG_NAME.
+bool is_placeholder(std::string_view text) {
+  const bool capitals = text.find('_') != text.npos && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+                          return std::isupper(c) || std::isdigit(c) || c == '_';
+                        });
+  return capitals || text.find('$') != text.npos || text.find("{{") != text.npos ||
+         (text.starts_with('<') && text.ends_with('>'));
+}
+
+// Nothing, no, zero: what a list of everything says of what is not used.
+bool is_off(const Node& node) {
+  if (is_none(node)) return true;
+  if (node.kind == Node::Kind::sequence) return node.items.empty();
+  if (node.kind == Node::Kind::map) return node.entries.empty();
+  return node.text.empty() || node.text == "[]" || node.text == "{}" || boolean_of(node.text) == false ||
+         number_of(node.text) == 0.;
 }
 
 }  // namespace
@@ -83,7 +102,8 @@ void wrong(const Node& at, const std::string& message) {
   throw UserError({{at.where(), scenario::printable(message)}});
 }
 
-Keys::Keys(Draft& draft, const Node* map, std::string path) : draft_(draft), map_(map), path_(std::move(path)) {
+Keys::Keys(Draft& draft, const Node* map, std::string path, Spelling spelled)
+    : draft_(draft), map_(map), path_(std::move(path)), spelled_(std::move(spelled)) {
   if (map_ && map_->kind != Node::Kind::map)
     wrong(*map_, fmt::format("'{}' must be a mapping; found {}", path_.substr(0, path_.size() - 1),
                              scenario::describe(*map_)));
@@ -99,7 +119,7 @@ std::optional<Said<const Node*>> Keys::node(Names names) {
   for (const auto name : names) {
     known_.emplace(name.substr(0, map_ && map_->find(name) ? name.size() : name.find('.')));
     if (const Node* value = at_path(map_, name); !first && value && !is_none(*value))
-      first = Said<const Node*>{value, value, path_ + std::string(name)};
+      first = Said<const Node*>{value, value, word(name)};
   }
   return first;
 }
@@ -110,7 +130,11 @@ std::optional<Said<T>> Keys::read(Names names, const char* what, const Read& rea
   if (!found) return {};
   if (found->value->kind == Node::Kind::scalar)
     if (auto value = read(*found->value)) return Said<T>{std::move(*value), found->at, found->word};
-  wrong(*found->at, fmt::format("'{}' must be {}; found {}", found->word, what, scenario::describe(*found->value)));
+  const bool filled_in = found->value->kind == Node::Kind::scalar && is_placeholder(found->value->text);
+  wrong(*found->at,
+        fmt::format(
+            "'{}' must be {}; found {}{}", found->word, what, scenario::describe(*found->value),
+            filled_in ? ", which a script fills in: put the value in its place, or give what the run resolved" : ""));
 }
 
 std::optional<Said<std::int64_t>> Keys::integer(Names names) {
@@ -176,7 +200,7 @@ void Keys::no_word(std::string_view key, Names harmless, const std::string& why)
   draft_.no_word(found->at->where(), found->word + ": " + text, why);
 }
 
-void Keys::finish() {
+void Keys::finish(Listed listed) {
   if (!map_) return;
   const std::vector<std::string> known(known_.begin(), known_.end());
   for (const auto& [key, value] : map_->entries) {
@@ -184,8 +208,9 @@ void Keys::finish() {
     if (is_none(*value) || known_.contains(name) ||
         std::any_of(ignored_.begin(), ignored_.end(), [&name = name](const auto& p) { return name.starts_with(p); }))
       continue;
+    if (listed == Listed::everything && is_off(*value)) continue;
     const auto near = nearest(name, known);
-    draft_.not_understood(key->where(), path_ + name + (near ? fmt::format("; did you mean '{}'?", *near) : ""));
+    draft_.not_understood(key->where(), word(name) + (near ? fmt::format("; did you mean '{}'?", word(*near)) : ""));
   }
 }
 

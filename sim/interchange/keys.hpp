@@ -2,6 +2,7 @@
 // nearest key that is known. A wrong value is an error with its place.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <set>
@@ -24,9 +25,12 @@ struct Said {
 class Keys {
  public:
   using Names = std::initializer_list<std::string_view>;
+  // How the file spells a key, for messages: "--num-layers" of num_layers.
+  using Spelling = std::function<std::string(std::string_view)>;
 
-  // `map` may be null: nothing is there. `path`: what stands before the keys in messages, "zero_optimization.".
-  Keys(Draft& draft, const scenario::Node* map, std::string path = "");
+  // `map` may be null: nothing is there. `path`: what stands before the keys in messages, "zero_optimization."; or
+  // `spelled`, where the file has other words for keys.
+  Keys(Draft& draft, const scenario::Node* map, std::string path = "", Spelling spelled = {});
 
   // The first of these keys that is there and not null; all of them count as known. A dotted name leads through maps
   // below, whose other keys nobody need take.
@@ -51,8 +55,11 @@ class Keys {
   // Known, without a word in a scenario: named where it is there and is not one of `harmless` (texts).
   void no_word(std::string_view key, Names harmless = {}, const std::string& why = "");
 
-  // Names what was not taken and is not null, which says nothing. Called once, at the end.
-  void finish();
+  enum class Listed : std::uint8_t { what_is_set, everything };
+
+  // Names what was not taken and is not null. Called once, at the end. A file that lists everything, with what it is by
+  // default, has much that is off: none, false, zero or empty. That is not named.
+  void finish(Listed listed = Listed::what_is_set);
 
   Draft& draft() { return draft_; }
   const scenario::Node* map() const { return map_; }
@@ -63,8 +70,11 @@ class Keys {
   std::optional<Said<T>> read(Names names, const char* what, const Read& read);
 
   Draft& draft_;
+  std::string word(std::string_view name) const { return spelled_ ? spelled_(name) : path_ + std::string(name); }
+
   const scenario::Node* map_;
   std::string path_;
+  Spelling spelled_;
   std::set<std::string, std::less<>> known_;
   std::vector<std::string> ignored_;  // prefixes
 };

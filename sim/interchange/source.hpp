@@ -42,6 +42,8 @@ class Sources {
   // A text that is read as a file of this name.
   const Source& text(std::string name, std::string text);
 
+  const scenario::Files& files() const { return files_; }
+
   // Nodes of what is no YAML, with the life of these sources.
   scenario::Node* make(scenario::Node::Kind kind, const std::string& origin, int line, int column = 1);
   scenario::Node* scalar(std::string text, bool quoted, const std::string& origin, int line, int column = 1);

@@ -234,14 +234,15 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
+  // Other tools take the last of equal keys; where these say the same, nothing is lost.
   void report_duplicates(const Node& map) {
-    std::vector<const Node*> keys;
-    for (const auto& e : map.entries) keys.push_back(e.key);
-    std::stable_sort(keys.begin(), keys.end(), [](const Node* a, const Node* b) { return a->text < b->text; });
-    for (std::size_t i = 1; i < keys.size(); i++)
-      if (keys[i]->text == keys[i - 1]->text)
-        problems_.error(keys[i]->where(), fmt::format("duplicate key {}; it is already given in line {}",
-                                                      in_quotes(keys[i]->text), keys[i - 1]->line));
+    std::vector<Entry> all = map.entries;
+    std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) { return a.key->text < b.key->text; });
+    for (std::size_t i = 1; i < all.size(); i++)
+      if (all[i].key->text == all[i - 1].key->text &&
+          (words_ == Documents::Words::ours || flow_text(*all[i].value) != flow_text(*all[i - 1].value)))
+        problems_.error(all[i].key->where(), fmt::format("duplicate key {}; it is already given in line {}",
+                                                         in_quotes(all[i].key->text), all[i - 1].key->line));
   }
 
   // yaml-cpp 0.7 accepts the end of the file as the end of an open quote.

@@ -1,0 +1,134 @@
+// A command line: variables, a launcher with its own options, the trainer and its arguments.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/error.hpp"
+#include "interchange/megatron.hpp"
+
+namespace rehearsal::interchange {
+
+using scenario::Node;
+
+namespace {
+
+bool is_variable(std::string_view word) {
+  const auto equals = word.find('=');
+  return equals != word.npos && equals > 0 && !word.starts_with('-') &&
+         std::all_of(word.begin(), word.begin() + std::ptrdiff_t(equals),
+                     [](unsigned char c) { return std::isupper(c) || std::isdigit(c) || c == '_'; });
+}
+
+bool is_trainer(std::string_view word) {
+  return word.ends_with(".py") && word.find("torch/distributed") == word.npos && word.find("torchrun") == word.npos;
+}
+
+// "-1" is a value, and so is "-0.5".
+bool is_option(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && !std::isdigit(static_cast<unsigned char>(word[1])) && word[1] != '.';
+}
+
+std::string_view file_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// Options of launchers that say how many processes there are, by what they say. srun's -n is all tasks, and so is
+// mpirun's -np; with one process a GPU, as Megatron-LM is started, these are GPUs.
+struct Launcher {
+  std::string_view word, variable;
+};
+constexpr std::array kLaunchers{
+    Launcher{"--nproc_per_node", "GPUS_PER_NODE"},
+    Launcher{"--nproc-per-node", "GPUS_PER_NODE"},
+    Launcher{"--ntasks-per-node", "GPUS_PER_NODE"},
+    Launcher{"--gpus-per-node", "GPUS_PER_NODE"},
+    Launcher{"--nnodes", "NNODES"},
+    Launcher{"--nodes", "NNODES"},
+    Launcher{"-N", "NNODES"},
+    Launcher{"--ntasks", "WORLD_SIZE"},
+    Launcher{"-n", "WORLD_SIZE"},
+    Launcher{"-np", "WORLD_SIZE"},
+    Launcher{"--np", "WORLD_SIZE"},
+};
+
+class Command {
+ public:
+  Command(MegatronArguments& arguments, const std::vector<std::string>& words) : arguments_(arguments), words_(words) {}
+
+  void read() {
+    std::size_t begin = 0;
+    // The trainer is the first script, or the module behind -m that is not torch's own launcher.
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      const bool module =
+          i > 0 && words_[i - 1] == "-m" && !words_[i].starts_with("torch.distributed") && words_[i] != "torchrun";
+      if (!is_trainer(words_[i]) && !module) continue;
+      arguments_.script = std::string(file_of(words_[i]));
+      begin = i + 1;
+      break;
+    }
+    for (std::size_t i = 0; i < begin; ++i) launch(i);
+    while (begin < words_.size() && is_variable(words_[begin])) variable(words_[begin++]);
+    train(begin);
+  }
+
+ private:
+  const Node& text(std::string of) { return arguments_.value(std::move(of)); }
+
+  void variable(const std::string& word) {
+    const auto equals = word.find('=');
+    arguments_.add_environment(word.substr(0, equals), text(word.substr(equals + 1)));
+  }
+
+  void launch(std::size_t i) {
+    const auto& word = words_[i];
+    if (is_variable(word)) return variable(word);
+    for (const auto& [option, name] : kLaunchers) {
+      if (word == option && i + 1 < words_.size())
+        arguments_.add_environment(name, text(words_[i + 1]));
+      else if (word.starts_with(std::string(option) + "="))
+        arguments_.add_environment(name, text(word.substr(option.size() + 1)));
+    }
+  }
+
+  void train(std::size_t i) {
+    for (; i < words_.size(); ++i) {
+      auto word = words_[i];
+      if (!word.starts_with("--") || word.size() < 3)
+        throw UserError(fmt::format(
+            "arguments: '{}' is no argument of Megatron-LM, which begin with --; give what stands behind the trainer's "
+            "name, or the whole command with torchrun or python in front",
+            word));
+      if (word.starts_with("--nproc") || word.starts_with("--nnodes")) {  // torchrun's, without torchrun
+        launch(i);
+        if (word.find('=') == word.npos) ++i;
+        continue;
+      }
+      if (const auto equals = word.find('='); equals != word.npos) {
+        arguments_.add(word.substr(0, equals), text(word.substr(equals + 1)), word.substr(0, equals));
+        continue;
+      }
+      std::vector<const Node*> values;
+      while (i + 1 < words_.size() && !is_option(words_[i + 1])) values.push_back(&text(words_[++i]));
+      if (values.empty()) {
+        arguments_.add(word, text("true"), word);
+      } else if (values.size() == 1) {
+        arguments_.add(word, *values.front(), word);
+      } else {
+        Node* list = arguments_.sources().make(Node::Kind::sequence, *values.front()->origin, 0, 0);
+        list->items = values, list->size = values.size() + 1;
+        arguments_.add(word, *list, word);
+      }
+    }
+  }
+
+  MegatronArguments& arguments_;
+  const std::vector<std::string>& words_;
+};
+
+}  // namespace
+
+void add_command(MegatronArguments& arguments, const std::vector<std::string>& words) {
+  Command(arguments, words).read();
+}
+
+}  // namespace rehearsal::interchange

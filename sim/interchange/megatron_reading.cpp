@@ -1,0 +1,224 @@
+#include "interchange/megatron_reading.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/error.hpp"
+
+namespace rehearsal::interchange {
+
+using scenario::Node;
+
+namespace {
+
+constexpr std::int64_t kMostLayers = 100'000;
+
+std::string behind_dot(const std::string& text) { return text.substr(text.rfind('.') + 1); }
+
+// Lists of whole numbers, joined by + and repeated by *, in brackets of any depth.
+class Expression {
+ public:
+  Expression(const Node& node, const std::string& word) : node_(node), word_(word), text_(node.text) {}
+
+  std::vector<int> read() {
+    auto all = sum(0);
+    skip();
+    if (at_ < text_.size()) refuse();
+    return all;
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    wrong(node_, fmt::format("'{}' must be a list for all layers, such as [0,1,1] or ([0]*3+[1]*58); found '{}', which "
+                             "is not understood at character {}",
+                             word_, text_, at_ + 1));
+  }
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::int64_t number() {
+    skip();
+    std::int64_t value = 0;
+    const auto first = at_;
+    for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) && value < kMostLayers; ++at_)
+      value = 10 * value + (text_[at_] - '0');
+    if (at_ == first) refuse();
+    return value;
+  }
+  std::vector<int> sum(int depth) {
+    auto all = product(depth);
+    while (take('+')) {
+      const auto more = product(depth);
+      all.insert(all.end(), more.begin(), more.end());
+      if (std::int64_t(all.size()) > kMostLayers) refuse();
+    }
+    return all;
+  }
+  std::vector<int> product(int depth) {
+    if (depth > 20) refuse();
+    std::vector<int> once;
+    if (take('(')) {
+      once = sum(depth + 1);
+      if (!take(')')) refuse();
+    } else if (take('[')) {
+      do once.push_back(int(number()));
+      while (take(','));
+      if (!take(']')) refuse();
+    } else {
+      refuse();
+    }
+    while (take('*')) {
+      const auto times = number();
+      if (std::int64_t(once.size()) * times > kMostLayers) refuse();
+      std::vector<int> all;
+      for (std::int64_t i = 0; i < times; ++i) all.insert(all.end(), once.begin(), once.end());
+      once = std::move(all);
+    }
+    return once;
+  }
+
+  const Node& node_;
+  const std::string& word_;
+  const std::string& text_;
+  std::size_t at_ = 0;
+};
+
+// AttnBackend of megatron/core/transformer/enums.py, whose values configurations hold as a call.
+constexpr std::array<const char*, 6> kBackends{"", "flash", "fused", "unfused", "local", "auto"};
+
+}  // namespace
+
+std::optional<Said<std::string>> MegatronReading::word(std::string_view name) {
+  const auto found = keys.node({name});
+  if (!found) return {};
+  const Node* node = found->value;
+  if (node->kind == Node::Kind::sequence && !node->items.empty()) node = node->items.front();
+  if (node->kind == Node::Kind::map) {
+    const Node* target = node->find("_target_");
+    const Node* call = node->find("_args_");
+    if (target && call && call->kind == Node::Kind::sequence && call->items.size() == 1 &&
+        target->text.ends_with("AttnBackend")) {
+      const auto index = integer_of(call->items.front()->text);
+      if (index && *index > 0 && *index < std::int64_t(kBackends.size()))
+        return Said<std::string>{kBackends[std::size_t(*index)], found->at, found->word};
+    }
+    if (target) return Said<std::string>{behind_dot(target->text), found->at, found->word};
+  }
+  if (node->kind != Node::Kind::scalar)
+    wrong(*node, fmt::format("'{}' must be a word; found {}", found->word, scenario::flow_text(*found->value)));
+  const bool path =
+      node->text.starts_with("torch.") || node->text.starts_with("AttnBackend.") || node->text.starts_with("CudaGraph");
+  return Said<std::string>{path ? behind_dot(node->text) : node->text, found->at, found->word};
+}
+
+std::optional<Said<std::vector<std::string>>> MegatronReading::words(std::string_view name) {
+  const auto found = keys.list({name});
+  if (!found) return {};
+  Said<std::vector<std::string>> all{{}, found->at, found->word};
+  for (const Node* item : found->value) {
+    std::string one;
+    for (const char c : item->text + " ")
+      if (std::isspace(static_cast<unsigned char>(c)) || std::string_view(",[]'\"").find(c) != std::string_view::npos) {
+        if (!one.empty()) all.value.push_back(one.starts_with("CudaGraph") ? behind_dot(one) : one);
+        one.clear();
+      } else {
+        one += c;
+      }
+  }
+  return all;
+}
+
+Location MegatronReading::place(std::string_view name) const {
+  const Node* value = arguments.find(name);
+  return value ? value->where() : arguments.values()->where();
+}
+
+void MegatronReading::no_word(std::string_view name, const std::string& why, Keys::Names harmless) {
+  const auto found = keys.node({name});
+  if (!found) return;
+  const bool scalar = found->value->kind == Node::Kind::scalar;
+  const auto text = scalar ? found->value->text : scenario::flow_text(*found->value);
+  if (text.empty() || boolean_of(text) == false || text == "[]" || number_of(text) == 0.) return;
+  for (const auto one : harmless)
+    if (text == one) return;
+  draft.no_word(found->at->where(), found->word + (boolean_of(text) == true ? "" : " " + text), why);
+}
+
+void MegatronReading::contradict(std::string_view name, const std::string& message) const {
+  throw UserError({{place(name), scenario::printable(message)}});
+}
+
+std::optional<std::vector<int>> layers_of_frequency(const Said<const Node*>& said) {
+  const Node& node = *said.value;
+  std::vector<int> all;
+  if (node.kind == Node::Kind::sequence) {
+    for (const Node* item : node.items) {
+      const auto number = integer_of(item->text);
+      if (!number)
+        wrong(*item, fmt::format("'{}' is made of 0 and 1; found {}", said.word, scenario::flow_text(*item)));
+      all.push_back(int(*number));
+    }
+    return all;
+  }
+  if (node.kind == Node::Kind::scalar && integer_of(node.text)) return {};
+  return Expression(node, said.word).read();
+}
+
+namespace {
+
+bool repeats(const std::vector<Json>& layers, std::size_t at, std::size_t period) {
+  if (at + 2 * period > layers.size()) return false;
+  for (std::size_t i = 0; i < period; ++i)
+    if (layers[at + i].dump() != layers[at + period + i].dump()) return false;
+  return true;
+}
+
+}  // namespace
+
+Json runs_of_layers(const std::vector<Json>& layers) {
+  constexpr std::size_t kLongest = 16;
+  auto all = Json::array();
+  for (std::size_t at = 0; at < layers.size();) {
+    // The period that covers most layers from here on; of equals the shortest.
+    std::size_t best = 1, covered = 1;
+    for (std::size_t period = 1; period <= kLongest; ++period) {
+      std::size_t end = at;
+      while (repeats(layers, end, period)) end += period;
+      if (end > at && end + period - at > covered) best = period, covered = end + period - at;
+    }
+    const auto times = std::int64_t(covered / best);
+    if (best == 1) {
+      Json run = Json::object();
+      if (times > 1) run["repeat"] = times;
+      for (const auto& [key, value] : layers[at].members()) run[key] = value;
+      all.push_back(std::move(run));
+    } else {
+      const auto begin = layers.begin() + std::ptrdiff_t(at);
+      all.push_back(
+          Json{{"repeat", times}, {"layers", runs_of_layers(std::vector<Json>(begin, begin + std::ptrdiff_t(best)))}});
+    }
+    at += covered;
+  }
+  return all;
+}
+
+void read_megatron(const MegatronArguments& arguments, Draft& draft) {
+  MegatronReading run(arguments, draft);
+  read_megatron_model(run);
+  read_megatron_layout(run);
+  read_megatron_training(run);
+  read_megatron_framework(run);
+  ignore_megatron_rest(run);
+  run.keys.finish(arguments.listed);
+}
+
+}  // namespace rehearsal::interchange

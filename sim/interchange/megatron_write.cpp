@@ -1,0 +1,4 @@
+#include "interchange/megatron_write.hpp"
+namespace rehearsal::interchange {
+std::string write_megatron(const scenario::Scenario&, Lacks&) { return ""; }
+}  // namespace rehearsal::interchange
