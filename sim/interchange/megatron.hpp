@@ -36,6 +36,7 @@ class MegatronArguments {
   bool typed = false;                               // the words are arguments, with dashes
   Keys::Listed listed = Keys::Listed::what_is_set;  // everything: with what argparse or a recipe made of defaults
   bool configuration = false;                       // fields of TransformerConfig and its like, not arguments
+  bool partial = false;                             // what is not said is a recipe's, and not argparse's default
   std::string script = {};                          // pretrain_bert.py, where it is said
 
  private:

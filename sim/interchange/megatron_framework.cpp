@@ -16,7 +16,10 @@ class MegatronFramework {
   explicit MegatronFramework(MegatronReading& run) : run_(run), keys_(run.keys), draft_(run.draft) {}
 
   void read() {
-    draft_.assume("framework.use", "megatron-lm-2025", "no argument tells the release");
+    if (run_.arguments.partial)
+      draft_.assume("framework.use", "megatron-2025", "what recipes of NeMo and Megatron-Bridge set; no file has it");
+    else
+      draft_.assume("framework.use", "megatron-lm-2025", "no argument tells the release");
     kernels();
     overlap();
     experts();
@@ -35,7 +38,7 @@ class MegatronFramework {
     const auto hidden = keys_.number({"hidden_dropout"}), attention = keys_.number({"attention_dropout"});
     if (hidden && attention && hidden->value == 0 && attention->value == 0)
       draft_.say("framework.dropout", false, *hidden->at, hidden->word + " 0");
-    else if (run_.layers > 0)
+    else if (run_.layers > 0 && (!run_.arguments.partial || hidden || attention))
       draft_.derive("framework.dropout", true,
                     hidden || attention ? "a dropout above 0" : "Megatron's --hidden-dropout 0.1");
     knob("fused_accumulation", false, "gradient_accumulation_fusion", false);

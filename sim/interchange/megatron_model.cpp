@@ -24,6 +24,7 @@ class MegatronModel {
     const auto layers = keys_.integer({"num_layers", "encoder_num_layers"});
     pattern_ = keys_.text({"hybrid_layer_pattern"});
     vision();
+    if (draft_.has("model.use")) return by_name(layers);
     if (!layers && !pattern_) return without_layers();
     if (layers) run_.layers = layers->value;
     sizes();
@@ -73,6 +74,23 @@ class MegatronModel {
                                   run_.spelled("use_checkpoint_args")));
   }
 
+  // A model that is called by its name, with what is changed of it.
+  void by_name(const std::optional<Said<std::int64_t>>& layers) {
+    if (layers) draft_.say("model.layers", layers->value, *layers->at, layers->word);
+    keys_.say_integer("batch.sequence", {"seq_length", "encoder_seq_length"});
+    keys_.say_integer("model.mtp_layers", {"mtp_num_layers"});
+    keys_.ignore({"mtp_num_layers", "max_position_embeddings"});
+    for (const char* name :
+         {"hidden_size", "num_attention_heads", "ffn_hidden_size", "num_query_groups", "group_query_attention",
+          "kv_channels", "multi_latent_attention", "num_experts", "moe_router_topk", "moe_ffn_hidden_size",
+          "moe_layer_freq", "moe_shared_expert_intermediate_size", "hybrid_layer_pattern", "qk_layernorm", "swiglu",
+          "vocab_size", "padded_vocab_size", "untie_embeddings_and_output_weights"})
+      if (const auto said = keys_.node({name}))
+        draft_.no_word(said->at->where(), said->word + ": " + scenario::flow_text(*said->value),
+                       "the model is taken as its name has it; --set says parts of it otherwise");
+    run_.named = true;
+  }
+
   void sizes() {
     keys_.say_integer("model.hidden", {"hidden_size"});
     keys_.say_integer("model.heads", {"num_attention_heads"});
@@ -107,6 +125,11 @@ class MegatronModel {
                        run_.integer("mtp_num_layers", 0) > 0;
     const bool mixed = pattern_ && pattern_->value.find('E') == std::string::npos;
     const char* family = mixed ? "hybrid" : experts_ ? "moe" : pattern_ ? "hybrid" : llama ? "llama" : "gpt";
+    if (run_.arguments.partial) {
+      gpt_ = false;
+      draft_.assume("model.family", experts_ ? "moe" : "llama", "the recipe says it, which is not here");
+      return;
+    }
     gpt_ = std::string_view(family) == "gpt";
     draft_.derive("model.family", family,
                   gpt_                ? "layer norms and biases, as they are where nothing else is said"
@@ -210,7 +233,7 @@ class MegatronModel {
     const auto activation = run_.word("activation_func");
     const bool relu2 = squared || (activation && activation->value.find("squared_relu") != std::string::npos);
     kind_ = gated_ ? "swiglu" : relu2 ? "squared-relu" : "gelu";
-    if (kind_ != (gpt_ ? "gelu" : "swiglu"))
+    if (!run_.arguments.partial && kind_ != (gpt_ ? "gelu" : "swiglu"))
       draft_.derive("model.ffn_kind", kind_,
                     relu2 ? run_.spelled("squared_relu") : "what there is without another activation");
     if (run_.is("quick_geglu"))
@@ -429,7 +452,7 @@ class MegatronModel {
   void ends() {
     const auto untied = keys_.boolean({"untie_embeddings_and_output_weights"});
     const bool tied = !untied || !untied->value;
-    if (tied != gpt_) {
+    if (tied != gpt_ && (untied || !run_.arguments.partial)) {
       if (untied)
         draft_.say("model.tie_embeddings", tied, *untied->at, untied->word);
       else
@@ -458,7 +481,7 @@ class MegatronModel {
     } else {
       draft_.assume(Fact::vocabulary, kUsualVocabulary,
                     fmt::format("it is in the tokenizer{}, which is not here; --set model.vocabulary=N says it",
-                                name.empty() ? "" : ", a " + name));
+                                name.empty() || name.find('$') != name.npos ? "" : ", a " + name));
     }
   }
 

@@ -49,6 +49,7 @@ struct MegatronReading {
   // Found while the model is read, for what is read after it.
   std::int64_t layers = 0, modules = 0;  // of the network, and of multi-token prediction
   std::int64_t experts = 0;
+  bool named = false;                       // the model is called by its name
   std::vector<std::int64_t> segments = {};  // layers of each stage, where a pattern has them
 };
 

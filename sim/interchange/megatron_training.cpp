@@ -41,7 +41,7 @@ class MegatronTraining {
       draft_.say("training.precision", "fp16", *fp16->at, fp16->word);
     } else if (bf16 && bf16->value) {
       draft_.say("training.precision", "bf16", *bf16->at, bf16->word);
-    } else if (run_.layers > 0) {
+    } else if (run_.layers > 0 && !run_.arguments.partial) {
       draft_.derive("training.precision", "fp32",
                     fmt::format("Megatron: neither {} nor {}", run_.spelled("bf16"), run_.spelled("fp16")));
     }

@@ -46,13 +46,16 @@ void read_tests(Sources& sources, const Source& source, Draft& draft) {
   if (map.kind != Node::Kind::map) wrong(map, "MODEL_ARGS is empty: nothing is trained with it");
   MegatronArguments arguments(sources, source.name);
   arguments.typed = !map.entries.empty() && map.entries.front().key->text.starts_with("--");
-  arguments.configuration = !arguments.typed;
+  arguments.configuration = arguments.partial = !arguments.typed;
   const Node* mode = source.find("MODE");
   if (mode && mode->text == "inference") wrong(*mode, "MODE is inference: a scenario is a step of training");
   if (arguments.typed)
     add_mapping(arguments, map);
   else
     add_recipe(arguments, map);
+  if (arguments.partial)
+    draft.no_word(map.where(), "what the recipe sets that these change",
+                  "a recipe is a program; run_config.yaml of a checkpoint has all of it");
   if (const Node* variables = source.find("ENV_VARS"); variables && variables->kind == Node::Kind::map)
     for (const auto& [key, value] : variables->entries)
       if (value->kind == Node::Kind::scalar) arguments.add_environment(key->text, *value);

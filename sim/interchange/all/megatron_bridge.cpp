@@ -94,10 +94,10 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   // The size of the padded vocabulary is the model's, where it is not to be padded.
   if (const Node* tokenizer = source.find("tokenizer.vocab_size"))
     arguments.add_default("vocab_size", *tokenizer, "tokenizer.vocab_size");
-  if (arguments.listed == Keys::Listed::what_is_set) {
+  arguments.partial = arguments.listed == Keys::Listed::what_is_set;
+  if (arguments.partial)
     draft.no_word(source.tree->where(), "what the recipe sets that this file changes",
                   "a recipe is a program; run_config.yaml of a checkpoint has all of it");
-  }
   read_megatron(arguments, draft);
 }
 

@@ -39,17 +39,16 @@ class Experiment {
 
   void read() {
     const Node& trainer = *trainer_of(source_);
-    if (const Node* config = trainer.find("config")) named("modules", config->text);
+    if (const Node* config = trainer.find("config"); config && !named("modules", config->text)) {
+      draft_.no_word(config->where(), "config " + config->text,
+                     "its defaults are not here: give the experiment where it lies in its checkout of Primus");
+      arguments_.add("bf16", arguments_.value("true", config->line), "config " + config->text);  // trainer_base.yaml
+    }
     const bool model = read_model(trainer.find("model"));
     if (const Node* overrides = trainer.find("overrides"); overrides && overrides->kind == Node::Kind::map)
       add(*overrides);
     machine();
-    if (!model_.empty() && !model) {
-      // Known by its name: sizes are the model's own, and only the layout is read here.
-      draft_.say("model.use", model_, *trainer.find("model"), "model");
-      for (const auto& [key, value] : arguments_.values()->entries)
-        if (key->text == "seq_length") draft_.say("batch.sequence", integer(*value), *value, "seq_length");
-    }
+    if (!model_.empty() && !model) draft_.say("model.use", model_, *trainer.find("model"), "model");
     read_megatron(arguments_, draft_);
   }
 
@@ -62,12 +61,6 @@ class Experiment {
     return *sources_.scalar(value.text.substr(colon + 1, value.text.size() - colon - 2), false, *value.origin,
                             value.line, value.column);
   }
-  static std::int64_t integer(const Node& value) {
-    const auto number = integer_of(value.text);
-    if (!number) wrong(value, fmt::format("'seq_length' must be a whole number; found {}", scenario::flow_text(value)));
-    return *number;
-  }
-
   void add(const Node& map) {
     for (const auto& [key, value] : map.entries)
       if (key->text != "extends" && key->text != "includes" && key->text != "bases")
