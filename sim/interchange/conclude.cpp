@@ -31,6 +31,7 @@ class Conclusion {
     wanted();
     model();
     machine();
+    draft_.run_later(files_);
     degrees();
     batch();
     vocabulary();

@@ -133,4 +133,8 @@ void Draft::wanted(const Location& where, const std::string& key, std::string wh
   wanted_.push_back({where, key, std::move(what), std::move(from)});
 }
 
+void Draft::run_later(const scenario::Files& files) {
+  for (const auto& conclusion : later_) conclusion(*this, files);
+}
+
 }  // namespace rehearsal::interchange

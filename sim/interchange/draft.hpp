@@ -6,6 +6,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "scenario/document.hpp"
+#include "scenario/files.hpp"
 
 namespace rehearsal::interchange {
 
@@ -86,6 +88,12 @@ class Draft {
   // The value is said elsewhere: `key` must come from another file or from the user, which `from` tells.
   void wanted(const Location& where, const std::string& key, std::string what, std::string from);
 
+  // What follows of this file from what others say, too (a bucket from the width of the model): runs when all files are
+  // read and the user has had a say.
+  using Later = std::function<void(Draft&, const scenario::Files&)>;
+  void later(Later conclusion) { later_.push_back(std::move(conclusion)); }
+  void run_later(const scenario::Files& files);
+
   struct Wanted {
     Location where;
     std::string key, what, from;
@@ -102,6 +110,7 @@ class Draft {
   std::array<std::optional<Given<std::int64_t>>, kFacts> facts_;
   std::vector<Left> unworded_, unknown_;
   std::vector<Wanted> wanted_;
+  std::vector<Later> later_;
 };
 
 // "config.json:12", or what else `where` names.

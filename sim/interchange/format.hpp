@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/registry.hpp"
@@ -25,6 +26,11 @@ struct Format {
   // The scenario in this format; appends what it has no word for. Null: only read.
   std::string (*write)(const scenario::Scenario&, Lacks&) = nullptr;
 };
+
+// For writers: appends every key that the user gave the scenario and that is none of these. A name that ends in *
+// stands for all that begin so.
+void lack_others(const scenario::Scenario& scenario, const std::vector<std::string_view>& said,
+                 const std::string& writes, Lacks& lacks);
 
 using Registry = PluginRegistry<Format>;
 void register_all(Registry& registry);  // generated from the file names of all/

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "scenario/document.hpp"
+#include "scenario/scenario.hpp"
 
 namespace rehearsal::interchange {
 namespace {
@@ -80,6 +81,25 @@ std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Fi
       return row->find("cluster")->text;
   }
   return {};
+}
+
+std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, const scenario::Files& files) {
+  const Json* own = draft.find("model." + std::string(key));
+  if (own && own->is_number()) return std::int64_t(own->real());
+  if (own && own->is_array()) {  // runs of layers
+    std::int64_t all = 0;
+    for (const auto& run : own->items()) {
+      const Json* repeat = run.find("repeat");
+      const Json* several = run.find("layers");
+      all += (repeat && repeat->is_number() ? std::int64_t(repeat->real()) : 1) *
+             (several && several->is_array() ? std::int64_t(several->items().size()) : 1);
+    }
+    return all;
+  }
+  const Json* name = draft.find("model") ? draft.find("model") : draft.find("model.use");
+  if (!name || !name->is_string() || !files.exists(files.home() + "/models/zoo/" + name->text() + ".yaml")) return {};
+  const auto model = scenario::named_model(name->text(), files);
+  return key == "layers" ? model.layers : model.hidden;
 }
 
 }  // namespace rehearsal::interchange

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "interchange/draft.hpp"
 #include "scenario/files.hpp"
 
 namespace rehearsal::interchange {
@@ -14,5 +15,9 @@ std::optional<std::string> model_named(std::string_view name, const scenario::Fi
 
 // The cluster of configs/clusters whose GPU has this name in nvidia-smi, traces and logs: "NVIDIA H100 80GB HBM3".
 std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Files& files);
+
+// "layers" or "hidden" of the model of a draft: as the draft says, else of the model that it names. Nothing if it has
+// none, or one that is not there.
+std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, const scenario::Files& files);
 
 }  // namespace rehearsal::interchange

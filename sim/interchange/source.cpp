@@ -87,6 +87,19 @@ bool is_called(std::string_view name, std::initializer_list<std::string_view> en
   return std::any_of(endings.begin(), endings.end(), [name](auto ending) { return name.ends_with(ending); });
 }
 
+// JSON has no comments; libraries that allow some take what begins with // or /*.
+void refuse_comments(const Source& source) {
+  int line = 0;
+  for (std::size_t at = 0; at < source.text.size(); ++line) {
+    const auto end = std::min(source.text.find('\n', at), source.text.size());
+    const auto words = first_word_of(std::string_view(source.text).substr(at, end - at));
+    at = end + 1;
+    if (words.starts_with("//") || words.starts_with("/*"))
+      throw UserError({{{source.name, line + 1, 1},
+                        "a comment, which JSON has none of: remove such lines, for example with sed '/^ *\\/\\//d'"}});
+  }
+}
+
 class TomlTree {
  public:
   TomlTree(Sources& sources, const std::string& origin) : sources_(sources), origin_(origin) {}
@@ -185,6 +198,7 @@ const Source& Sources::text(std::string name, std::string text) {
     source.kind = Source::Kind::toml;
     read_toml(source);
   } else if (looks_like_json(first) || looks_like_yaml(source.text)) {
+    if (looks_like_json(first)) refuse_comments(source);
     auto& [problems, documents] = parsed_.emplace_back(files_);
     const auto* tree = documents.read_text(source.text, source.name);
     // Other texts may begin like one: a log with "{'loss': 1.2}" or "note: ...".

@@ -39,6 +39,7 @@ class Sources {
   const Source& read(const std::string& path);
   // What somebody gave behind `--`.
   const Source& arguments(std::vector<std::string> words);
+  const scenario::Files& files() const { return files_; }
   // A text that is read as a file of this name.
   const Source& text(std::string name, std::string text);
 
