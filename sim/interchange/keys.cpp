@@ -193,7 +193,8 @@ void Keys::ignore(Names names) {
 void Keys::no_word(std::string_view key, Names harmless, const std::string& why) {
   const auto found = node({key});
   if (!found) return;
-  const auto text = scenario::flow_text(*found->value);
+  const bool scalar = found->value->kind == Node::Kind::scalar;  // quoted or not
+  const auto text = scalar ? found->value->text : scenario::flow_text(*found->value);
   if (boolean_of(text) == false && harmless.size() == 0) return;
   for (const auto one : harmless)
     if (text == one) return;

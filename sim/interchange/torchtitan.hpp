@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "interchange/format.hpp"
+#include "interchange/keys.hpp"
 
 namespace rehearsal::interchange {
 
@@ -28,6 +29,9 @@ inline constexpr std::array<TorchSchedule, 7> kTorchSchedules{{{"1F1B", "1f1b", 
 // stage with less than none.
 std::vector<std::int64_t> torchtitan_stages(std::int64_t stages, std::int64_t layers, std::int64_t first_less = 1,
                                             std::int64_t last_less = 1);
+
+// Reads schedule, stages and layers of the section `parallelism`, for so many pipeline ranks.
+void torchtitan_pipeline(Keys& section, std::int64_t pipeline);
 
 // A scenario as the TOML that torchtitan reads.
 std::string torchtitan_text(const scenario::Scenario& scenario, Lacks& lacks);

@@ -10,17 +10,6 @@
 
 namespace rehearsal::interchange {
 
-std::vector<std::int64_t> torchtitan_stages(std::int64_t stages, std::int64_t layers, std::int64_t first_less,
-                                            std::int64_t last_less) {
-  if (stages < 1 || layers < 1 || stages > layers + first_less + last_less) return {};
-  if (stages == 1) return {layers};
-  const auto all = layers + first_less + last_less;
-  std::vector<std::int64_t> each(std::size_t(stages), all / stages);
-  for (std::int64_t i = 0; i < all % stages; ++i) ++each[std::size_t(i)];
-  each.front() -= first_less, each.back() -= last_less;
-  return each.front() < 0 || each.back() < 0 ? std::vector<std::int64_t>{} : each;
-}
-
 namespace {
 
 // torchtitan/models/NAME/__init__.py: names and flavors of the models that are also in models/zoo.
