@@ -24,9 +24,9 @@ std::vector<std::int64_t> torchtitan_stages(std::int64_t stages, std::int64_t la
 
 namespace {
 
-class Pipeline {
+class TorchtitanPipeline {
  public:
-  Pipeline(Draft& draft, std::int64_t pipeline) : draft_(draft), pipeline_(pipeline) {}
+  TorchtitanPipeline(Draft& draft, std::int64_t pipeline) : draft_(draft), pipeline_(pipeline) {}
 
   void read(Keys& section) {
     const auto named = section.text({"pipeline_parallel_schedule"});
@@ -138,6 +138,8 @@ class Pipeline {
 
 }  // namespace
 
-void torchtitan_pipeline(Keys& section, std::int64_t pipeline) { Pipeline(section.draft(), pipeline).read(section); }
+void torchtitan_pipeline(Keys& section, std::int64_t pipeline) {
+  TorchtitanPipeline(section.draft(), pipeline).read(section);
+}
 
 }  // namespace rehearsal::interchange

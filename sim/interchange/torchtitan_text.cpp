@@ -29,9 +29,9 @@ constexpr std::array<Flavor, 12> kFlavors{{{"llama3-8b", "llama3", "8B"},
                                            {"llama4-maverick", "llama4", "17bx128e"},
                                            {"llama2-7b", "llama2", "7B"}}};
 
-class Writer {
+class TorchtitanWriter {
  public:
-  Writer(const scenario::Scenario& scenario, Lacks& lacks)
+  TorchtitanWriter(const scenario::Scenario& scenario, Lacks& lacks)
       : s_(scenario), c_(*scenario.concrete), p_(scenario.parallelism), lacks_(lacks) {}
 
   std::string text() {
@@ -294,7 +294,7 @@ class Writer {
 std::string torchtitan_text(const scenario::Scenario& scenario, Lacks& lacks) {
   if (!scenario.concrete)
     throw UserError("a scenario with 'costs' trains no model; torchtitan's configuration is of one with 'model'");
-  return Writer(scenario, lacks).text();
+  return TorchtitanWriter(scenario, lacks).text();
 }
 
 }  // namespace rehearsal::interchange
