@@ -131,6 +131,10 @@ std::vector<EndTask> step_end(const plan::Plan& plan, const std::vector<std::uin
   if (!on_host || stays > 0)
     tasks.push_back({graph::OptimizerStep{stays, bytes(stays * moved + (flat && !on_host ? 6 * held.all() : 0))},
                      Lane::compute, Pass::optimizer});
+  // Masters stay, and what they are in 16 bits goes back to where passes fetch it.
+  if (!on_host && policy.parameters != Tier::device)
+    tasks.push_back({graph::Copy{bytes(own * states.parameters), Tier::device, policy.parameters},
+                     graph::lane_between(Tier::device, policy.parameters), Pass::optimizer});
   if (on_host)
     tasks.push_back({graph::HostStep{leaves, bytes(leaves * plan.job.framework.host_optimizer_bytes)}, Lane::host,
                      Pass::optimizer});

@@ -7,8 +7,19 @@
 namespace rehearsal::plan {
 namespace {
 
+// Whether the GPU updates masters of its own and hands parameters back to the host: ZeRO-3 with offload_param alone,
+// whose masters are copies that stay on the GPU (runtime/zero/stage3.py, _create_fp32_partitions).
+bool hands_back(const models::Training& t, const models::Framework& framework, const Parallelism& p) {
+  const auto& o = t.offload;
+  const bool masters = t.master_copy && t.optimizer->master && bytes_per_element(t.precision) < 4;
+  return o.parameters == Tier::host && o.optimizer == Tier::device && p.zero == 3 && masters && !o.one_owner &&
+         !t.updates_at_once() && !framework.native_kernels;
+}
+
 // The optimizer reads gradients and writes parameters: neither may be farther from the GPU than it is.
-void order(const models::Offload& o, std::vector<Violation>& all) {
+void order(const models::Training& t, const models::Framework& framework, const Parallelism& p,
+           std::vector<Violation>& all) {
+  const auto& o = t.offload;
   const auto farther = [&](const char* key, Tier tier) {
     if (tier > o.optimizer)
       all.push_back({fmt::format("training.offload.{}", key),
@@ -17,7 +28,7 @@ void order(const models::Offload& o, std::vector<Violation>& all) {
                                  key, name(tier), name(o.optimizer), name(tier))});
   };
   farther("gradients", o.gradients);
-  farther("parameters", o.parameters);
+  if (!hands_back(t, framework, p)) farther("parameters", o.parameters);
 }
 
 std::string behind_the_backward(const models::Training& t) {
@@ -193,7 +204,7 @@ std::vector<Violation> broken_by_offload(const models::Transformer& model, const
   if (training.defragment) defragment(training, framework, parallelism, all);
   skips(model, training, framework, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;
-  order(offload, all);
+  order(training, framework, parallelism, all);
   layout(model, training, parallelism, copies, all);
   if (framework.native_kernels) performed(model, training, parallelism, all);
   if (training.leaves_device()) machine(offload, host, all);

@@ -247,3 +247,32 @@ TEST_CASE("a tied table is gathered and reduced once where both ends are on one 
   const auto traffic = data_traffic(run({"model.tie_embeddings=true", "model.use=llama3-8b"}));
   CHECK(traffic.scattered == doctest::Approx(3 * 4 * (kLayers + kEnds - 128256. * 4096)).epsilon(1e-9));
 }
+
+// ZeRO-3 with parameters on the host alone (DeepSpeed's offload_param): the masters stay, so the GPU steps and hands
+// its share back in 16 bits; passes fetch it from there.
+TEST_CASE("a GPU that updates hands parameters of the host back, a share of 2 bytes each") {
+  const auto away = run({"training.offload.parameters=host"}), here = run({});
+  const auto& graph = away.graph();
+  const auto& program = graph.program_of(graph.ranks()[0]);
+  double back = 0, fetched = 0;
+  for (std::size_t i = 0; i < program.size(); i++)
+    if (const auto* copy = std::get_if<graph::Copy>(&graph.work(program.work[i])))
+      (copy->to == Tier::host ? back : fetched) += double(copy->size.count());
+  const double all = kEnds + kLayers;
+  CHECK(back == doctest::Approx(2 * all / 8));
+  CHECK(fetched >= 2 * all / 8 * 3);  // forward and backward of 3 micro-batches, as far as they gather again
+  const auto sum = [](const Result& r, Tier tier) {
+    double bytes = 0;
+    const auto& program = r.graph().program_of(r.graph().ranks()[0]);
+    for (const auto& buffer : program.resident())
+      if (buffer.tier == tier && buffer.category != graph::MemoryCategory::workspace)
+        bytes += double(buffer.size.count());
+    return bytes;
+  };
+  CHECK(sum(away, Tier::host) == doctest::Approx(2 * all / 8));
+  // With gradients in fp32 a shard on the device is its masters alone.
+  CHECK(sum(away, Tier::device) == doctest::Approx(sum(here, Tier::device)));
+  CHECK(away.summary.iteration > here.summary.iteration);
+  for (const char* set : {"training.precision=fp32", "training.master_copy=false", "training.offload.owner=one"})
+    CHECK_THROWS_AS(run({"training.offload.parameters=host", set}), UserError);
+}
