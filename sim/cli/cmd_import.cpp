@@ -76,6 +76,9 @@ int run_import(Session& session, const Arguments& arguments) {
     session.write(Stream::err, left_text(imported.draft.unknown(), "Not understood:"));
     std::vector<std::string> warnings;
     for (const auto& warning : imported.warnings) warnings.push_back(warning.message);
+    if (imported.part)
+      warnings.emplace_back(
+          "these files say nothing of what is trained: this is `cluster` of a scenario, and no whole one");
     warn(common, warnings);
   }
   emit_report(common, common.format == Format::json ? report::imported_json(imported) : imported.yaml);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "interchange/machine.hpp"
 #include "scenario/document.hpp"
 
 namespace rehearsal::interchange {
@@ -29,7 +30,10 @@ class Conclusion {
 
   void draw() {
     wanted();
-    model();
+    const bool alone = is_of_machine_alone(draft_);
+    if (!alone) model();
+    named_machine();
+    if (alone) return;
     machine();
     draft_.run_later(files_);
     degrees();
@@ -86,12 +90,18 @@ class Conclusion {
     return gpus ? std::max(1, std::atoi(gpus->text.c_str())) : 8;
   }
 
-  void machine() {
+  void named_machine() {
     if (!draft_.has("cluster.use") && !draft_.has("cluster.gpu") && !draft_.find("cluster"))
       draft_.assume("cluster.use", kUsualCluster, "no file says the machine; --cluster names another");
+    complete_machine(draft_, files_);
+  }
+
+  void machine() {
     const auto node = per_node();
     const auto used = value(draft_, Fact::gpus_per_node, 0);
-    const auto nodes = value(draft_, Fact::nodes, 0);
+    const auto nodes = value(draft_, Fact::nodes, draft_.integer("cluster.nodes", 0));
+    if (const auto gpus = draft_.integer("cluster.gpus", 0); gpus > 0)
+      draft_.derive(Fact::world, gpus, to_text(*draft_.origin("cluster.gpus")));
     if (nodes > 0 && used > 0)
       draft_.derive(Fact::world, nodes * used, fmt::format("{} nodes x {} GPUs", nodes, used));
     else if (nodes > 0)
@@ -216,6 +226,15 @@ class Conclusion {
 };
 
 }  // namespace
+
+bool is_of_machine_alone(const Draft& draft) {
+  for (const auto& [key, given] : draft.keys())
+    if (!key.starts_with("cluster.") && key != "name") return false;
+  for (std::size_t fact = 0; fact < kFacts; ++fact)
+    if (const auto of = Fact(fact); draft[of] && of != Fact::world && of != Fact::nodes && of != Fact::gpus_per_node)
+      return false;
+  return draft.has("cluster");
+}
 
 void conclude(Draft& draft, const scenario::Files& files) { Conclusion(draft, files).draw(); }
 

@@ -9,4 +9,7 @@ namespace rehearsal::interchange {
 // UserError where files contradict each other, and where what cannot be assumed is said by none.
 void conclude(Draft& draft, const scenario::Files& files);
 
+// Whether all files are of a machine, and none of what is trained on it: then conclude() completes `cluster` alone.
+bool is_of_machine_alone(const Draft& draft);
+
 }  // namespace rehearsal::interchange

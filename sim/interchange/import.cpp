@@ -97,6 +97,19 @@ std::vector<Diagnostic> at_origin(const std::vector<Diagnostic>& errors, const s
   return all;
 }
 
+// The keys below `cluster:` as those of a file, each on its own line.
+std::string below_cluster(std::string_view yaml) {
+  std::string all;
+  for (std::size_t at = 0; at < yaml.size();) {
+    const auto end = std::min(yaml.find('\n', at), yaml.size());
+    const auto line = yaml.substr(at, end - at);
+    if (line.starts_with("  ")) all += line.substr(2);
+    all += '\n';
+    at = end + 1;
+  }
+  return all;
+}
+
 Json value_of(std::string_view text) {
   if (const auto value = Json::read(std::string(text))) return *value;
   return std::string(text);
@@ -126,7 +139,8 @@ Imported import(const Asked& asked, const scenario::Files& files) {
   }();
   if (asked.world) draft.say(Fact::world, *asked.world, option);
   if (!asked.cluster.empty()) {
-    draft.remove("cluster");
+    // What files say of its parts stays.
+    if (draft.find("cluster.gpu")) draft.remove("cluster.gpu");
     draft.set("cluster.use", asked.cluster, "--cluster");
   }
   for (const auto& set : asked.sets) {
@@ -134,13 +148,16 @@ Imported import(const Asked& asked, const scenario::Files& files) {
     if (equals == set.npos || equals == 0) throw UserError(fmt::format("--set {}: write KEY=VALUE", set));
     draft.set(set.substr(0, equals), value_of(std::string_view(set).substr(equals + 1)), "--set " + set);
   }
+  imported.part = is_of_machine_alone(draft);
   conclude(draft, files);
 
   imported.yaml =
       to_yaml(draft, fmt::format("# Made by rehearse {} import from {}.\n# Behind each value: where it is from.\n",
                                  program_version(), scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
-  const std::string name = kImported;
-  auto checked = scenario::check(name, {}, WithOne(files, name, imported.yaml));
+  // A cluster is checked as a file of configs/clusters is.
+  const std::string name = imported.part ? "clusters/imported.yaml" : kImported;
+  auto checked =
+      scenario::check(name, {}, WithOne(files, name, imported.part ? below_cluster(imported.yaml) : imported.yaml));
   if (!checked.ok()) {
     auto errors = at_origin(checked.errors, name, imported.yaml);
     errors.insert(errors.begin(), {{}, "these files make a scenario that is refused:"});

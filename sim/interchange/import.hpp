@@ -20,9 +20,10 @@ struct Asked {
 };
 
 struct Imported {
-  std::string yaml;
+  std::string yaml;  // of a machine alone: the scenario's `cluster`, and nothing else
   Draft draft;
-  std::optional<scenario::Scenario> scenario;  // always there
+  bool part = false;                           // it is that
+  std::optional<scenario::Scenario> scenario;  // there unless it is that
   std::vector<std::string> formats;            // that were read, by name
   std::vector<Diagnostic> warnings;            // of the scenario
 };

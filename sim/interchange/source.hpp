@@ -35,6 +35,7 @@ class Sources {
 
   explicit Sources(const scenario::Files& files) : files_(files) {}
 
+  const scenario::Files& files() const { return files_; }
   // Throws UserError: unreadable, empty, or called or written as JSON, YAML or TOML and none.
   const Source& read(const std::string& path);
   // What somebody gave behind `--`.
