@@ -24,7 +24,10 @@ cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const clu
   auto spec = here;
   spec.name = "of the curves " + curves.name;
   spec.groups.clear();
-  spec.topology = {there.topology, {}}, spec.node_topology = {};
+  // A name says no parameters: sockets of pcie-host. Where it is that of this machine, they are its own.
+  const auto& inside_here = here.node_topology.name.empty() ? here.topology : here.node_topology;
+  const auto inside = inside_here.name == there.topology ? inside_here : cluster::TopologyChoice{there.topology, {}};
+  spec.topology = inside, spec.node_topology = {};
   spec.gpus_per_node = there.gpus, spec.nodes = 1;
   spec.nvlink = there.nvlink * (1 / curves.time_factor);
   const auto turned = [&](Time time) { return seconds(to_seconds(time) * curves.time_factor); };
@@ -36,7 +39,7 @@ cluster::ClusterSpec measured_on(const collective::SizeCurves& curves, const clu
   if (!curves.across_nodes()) return spec;
   spec.nodes = (curves.most_ranks() + there.gpus - 1) / there.gpus;
   spec.topology = here.nodes > 1 ? here.topology : cluster::TopologyChoice{"rail-optimized", {}};
-  spec.node_topology = {there.topology, {}};
+  spec.node_topology = inside;
   spec.nics_per_node = there.nics.value_or(here.nics_per_node > 0 ? here.nics_per_node : there.gpus);
   spec.nic = there.nic.value_or(here.nic) * (1 / curves.time_factor);
   spec.nic_latency = turned(there.nic_latency.value_or(here.nic_latency));
@@ -184,11 +187,11 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   } else {
     const auto measured = across(group, kind, size);
     const auto priced = [&](const collective::Algorithm& algorithm, double seconds) {
-      seconds += ramp(algorithm, group, size);
-      if (measured)
-        seconds = std::max(seconds * *measured,
-                           collective::split(algorithm, shape, size).out / reach.out.front().rate.value());
-      return std::max(seconds, shared(algorithm, group, size));
+      // Prices that measured times are compared with are bounded by shared links, too.
+      seconds = std::max(seconds + ramp(algorithm, group, size), shared(algorithm, group, size));
+      if (!measured) return seconds;
+      return std::max(seconds * *measured,
+                      collective::split(algorithm, shape, size).out / reach.out.front().rate.value());
     };
     choice = collective::across_nodes(kind, shape, size, wires_across(group, kind, size), runtime_, priced);
   }
