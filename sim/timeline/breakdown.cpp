@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "timeline/intervals.hpp"
 #include "timeline/split.hpp"
 #include "timeline/twins.hpp"
 
@@ -14,43 +15,8 @@ namespace {
 using graph::Category;
 using graph::Lane;
 
-struct Span {
-  Time start, end;
-};
+using Span = Interval;
 constexpr std::size_t index(Category category) { return static_cast<std::size_t>(category); }
-
-// Disjoint and in order; overlapping or touching spans merged.
-std::vector<Span> merged(std::vector<Span> spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
-  std::vector<Span> result;
-  for (const Span& span : spans) {
-    if (span.end <= span.start) continue;
-    if (!result.empty() && span.start <= result.back().end)
-      result.back().end = std::max(result.back().end, span.end);
-    else
-      result.push_back(span);
-  }
-  return result;
-}
-
-// Takes `cover` out of `gaps` (both disjoint and in order) and returns how much time that was.
-Time take(std::vector<Span>& gaps, const std::vector<Span>& cover) {
-  Time taken;
-  std::vector<Span> left;
-  for (Span gap : gaps) {
-    auto at = std::lower_bound(cover.begin(), cover.end(), gap.start,
-                               [](const Span& span, Time time) { return span.end <= time; });
-    for (; at != cover.end() && at->start < gap.end; ++at) {
-      const Span common{std::max(gap.start, at->start), std::min(gap.end, at->end)};
-      taken += common.end - common.start;
-      if (gap.start < common.start) left.push_back({gap.start, common.start});
-      gap.start = common.end;
-    }
-    if (gap.start < gap.end) left.push_back(gap);
-  }
-  gaps = std::move(left);
-  return taken;
-}
 
 class RankBreakdown {
  public:
