@@ -5,6 +5,7 @@ PACKAGES=(
   libboost-graph-dev libboost-program-options-dev            # routing and cycle reports; command line
   libyaml-cpp-dev libfmt-dev nlohmann-json3-dev              # scenarios; text; JSON
   libtomlplusplus-dev                                        # TOML of trainers (import)
+  rapidjson-dev                                              # traces of profilers, as a stream
   zlib1g-dev                                                 # compressed traces
   libsqlite3-dev                                             # stores of sweeps
   doctest-dev python3-numpy libsimgrid-dev                   # tests; their independent oracles

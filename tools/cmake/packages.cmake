@@ -13,6 +13,9 @@ find_package(ZLIB REQUIRED)
 add_library(tomlplusplus INTERFACE)  # header-only, as we use it: Debian's package names none for CMake
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 target_include_directories(tomlplusplus SYSTEM INTERFACE ${TOMLPLUSPLUS_INCLUDE})
+add_library(rapidjson INTERFACE)  # header-only; what Debian's package tells CMake has no target in every version
+find_path(RAPIDJSON_INCLUDE rapidjson/reader.h REQUIRED)
+target_include_directories(rapidjson SYSTEM INTERFACE ${RAPIDJSON_INCLUDE})
 set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is all we use
 find_package(MPI COMPONENTS CXX)
 

@@ -1,0 +1,65 @@
+#include "traces/kind.hpp"
+
+#include "base/error.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+struct KindOf {
+  graph::Pass pass;
+
+  std::optional<Kind> memory_bound() const {
+    return pass == graph::Pass::optimizer ? Kind::optimizer : Kind::memory_bound;
+  }
+  std::optional<Kind> operator()(const Gemm&) const { return Kind::gemm; }
+  std::optional<Kind> operator()(const FusedAttention&) const { return Kind::attention; }
+  std::optional<Kind> operator()(const MemoryBound&) const { return memory_bound(); }
+  std::optional<Kind> operator()(const Kernel& kernel) const {
+    if (gemm_of(kernel)) return Kind::gemm;
+    switch (kernel.kind) {
+      case KernelKind::attention:
+      case KernelKind::attention_gradient:
+      case KernelKind::attention_part:
+      case KernelKind::attention_part_gradient:
+        return Kind::attention;
+      default:
+        return memory_bound();
+    }
+  }
+  std::optional<Kind> operator()(const graph::OptimizerStep&) const { return Kind::optimizer; }
+  std::optional<Kind> operator()(const graph::Collective&) const { return Kind::collective; }
+  std::optional<Kind> operator()(const graph::Dispatch&) const { return Kind::collective; }
+  std::optional<Kind> operator()(const graph::Message&) const { return Kind::message; }
+  std::optional<Kind> operator()(const graph::Copy&) const { return Kind::copy; }
+  std::optional<Kind> operator()(const graph::StagingCopy&) const { return Kind::copy; }
+  std::optional<Kind> operator()(const graph::FixedDelay&) const { return Kind::other; }
+  std::optional<Kind> operator()(const graph::Receive&) const { return std::nullopt; }
+  std::optional<Kind> operator()(const graph::HostBound&) const { return std::nullopt; }
+  std::optional<Kind> operator()(const graph::HostStep&) const { return std::nullopt; }
+  std::optional<Kind> operator()(const graph::Sequence&) const { return std::nullopt; }
+  std::optional<Kind> operator()(const graph::Overlapped&) const { return std::nullopt; }
+};
+
+void add(const graph::TaskGraph& graph, WorkId work, std::int64_t count, graph::Pass pass,
+         std::span<const Time> durations, TimeByKind& times) {
+  const graph::Work& what = graph.work(work);
+  if (const auto* sequence = std::get_if<graph::Sequence>(&what)) {
+    for (const auto& item : sequence->items) add(graph, item.work, count * item.count, pass, durations, times);
+  } else if (const auto* both = std::get_if<graph::Overlapped>(&what)) {
+    add(graph, both->kernel, count, pass, durations, times);
+    add(graph, both->collective, count, pass, durations, times);
+  } else if (const auto kind = std::visit(KindOf{pass}, what)) {
+    times[index(*kind)] += durations[work.index()] * count;
+  }
+}
+
+}  // namespace
+
+TimeByKind time_by_kind(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations) {
+  INVARIANT(durations.size() == graph.works().size(), "one duration per work");
+  TimeByKind times{};
+  add(graph, work, 1, pass, durations, times);
+  return times;
+}
+
+}  // namespace rehearsal::traces

@@ -1,0 +1,49 @@
+// What kernels of a measured run and works of a prediction have in common: the one place where both are put together.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "graph/task_graph.hpp"
+
+namespace rehearsal::traces {
+
+enum class Kind : std::uint8_t { gemm, attention, memory_bound, optimizer, collective, message, copy, other };
+inline constexpr std::size_t kKinds = 8;
+constexpr std::size_t index(Kind kind) { return static_cast<std::size_t>(kind); }
+
+struct KindInfo {
+  Kind kind;
+  std::string_view name;   // in configs/kernel_classes.yaml, JSON and CSV
+  std::string_view words;  // in tables
+};
+inline constexpr std::array<KindInfo, kKinds> kKindTable{{
+    {Kind::gemm, "gemm", "matrix products"},
+    {Kind::attention, "attention", "attention"},
+    {Kind::memory_bound, "memory-bound", "memory-bound kernels"},
+    {Kind::optimizer, "optimizer", "optimizer"},
+    {Kind::collective, "collective", "collectives"},
+    {Kind::message, "message", "sends and receives"},
+    {Kind::copy, "copy", "copies"},
+    {Kind::other, "other", "other kernels"},
+}};
+constexpr const KindInfo& info(Kind kind) { return kKindTable[index(kind)]; }
+constexpr bool communicates(Kind kind) { return kind == Kind::collective || kind == Kind::message; }
+
+// By kind, the time of the works that a task consists of, when each runs alone: a Sequence by its items. Works that are
+// no kernels (a host that is behind, a receive, what hosts compute) have none.
+using TimeByKind = std::array<Time, kKinds>;
+TimeByKind time_by_kind(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations);
+
+// What names of kernels do not tell, so that no comparison by kind does: in sentences.
+inline constexpr std::array<std::string_view, 4> kNotToldApart{
+    "Kernels of a recomputation have the names of those of the forward pass: both count with their kind.",
+    "Kernels of the optimizer that are matrix products or plain elementwise ones count as such.",
+    "Measured communication includes waiting for the other ranks; with the traces of all members of a group the "
+    "shortest "
+    "of them is the transfer.",
+    "A kernel that others slow is longer where it is measured; predicted, that is part of its time, too.",
+};
+
+}  // namespace rehearsal::traces
