@@ -18,6 +18,7 @@ interchange::Imported imported_from(const CommonOptions& common, const LogOption
     asked.world = std::int64_t(cli::whole_number("--world", options.world, 1, kMostGpusOfLogs));
   try {
     auto imported = interchange::import(asked, common.session.files());
+    if (!imported.scenario) throw UserError({{{file, 0, 0}, "says what the machine was, and not what it trained"}});
     std::vector<std::string> warnings;
     for (const auto& left : imported.draft.unworded())
       warnings.push_back(fmt::format("{}: no word for {}", interchange::to_text(left.where), left.what));

@@ -38,7 +38,7 @@ struct Word {
 };
 
 // Lines with `mark` in them, and the words that they hold.
-struct Line {
+struct LogLine {
   std::string_view dialect, mark;
   std::span<const Word> words;
   bool step = true;  // of a step; else of memory, whichever the dialect
@@ -77,14 +77,14 @@ constexpr Word kTrainer[] = {{"train_samples_per_second':", What::samples_rate},
                              {"train_steps_per_second':", What::step_rate}};
 
 // The first whose mark is in a step of the file is the file's; marks are in small letters.
-constexpr std::array kLines{Line{"Megatron", "elapsed time per iteration (ms):", kMegatron},
-                            Line{"Megatron-DeepSpeed", "elapsed time per iteration (s):", kMegatronSeconds},
-                            Line{"Megatron", "memory (mb) |", kMegatronMemory, false},
-                            Line{"Megatron-Bridge", "step time :", kBridge},
-                            Line{"torchtitan", "  tps: ", kTitan},
-                            Line{"DeepSpeed", "currsamplespersec=", kDeepSpeed},
-                            Line{"Hugging Face Trainer", "'train_runtime':", kTrainer, true,
-                                 "the mean of the whole run, its first steps and evaluations included"}};
+constexpr std::array kLines{LogLine{"Megatron", "elapsed time per iteration (ms):", kMegatron},
+                            LogLine{"Megatron-DeepSpeed", "elapsed time per iteration (s):", kMegatronSeconds},
+                            LogLine{"Megatron", "memory (mb) |", kMegatronMemory, false},
+                            LogLine{"Megatron-Bridge", "step time :", kBridge},
+                            LogLine{"torchtitan", "  tps: ", kTitan},
+                            LogLine{"DeepSpeed", "currsamplespersec=", kDeepSpeed},
+                            LogLine{"Hugging Face Trainer", "'train_runtime':", kTrainer, true,
+                                    "the mean of the whole run, its first steps and evaluations included"}};
 
 std::string small_letters(std::string_view text) {
   std::string all(text);
@@ -213,7 +213,7 @@ std::string log_dialects() {
 std::optional<Log> read_log(std::string_view text) {
   Log log;
   Gathered gathered;
-  const Line* of_steps = nullptr;
+  const LogLine* of_steps = nullptr;
   std::int64_t unnumbered = 0;
   const auto most = [](std::optional<double>& of, const std::optional<double>& value) {
     if (value && (!of || *value > *of)) of = value;

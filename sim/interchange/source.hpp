@@ -40,11 +40,8 @@ class Sources {
   const Source& read(const std::string& path);
   // What somebody gave behind `--`.
   const Source& arguments(std::vector<std::string> words);
-  const scenario::Files& files() const { return files_; }
   // A text that is read as a file of this name.
   const Source& text(std::string name, std::string text);
-
-  const scenario::Files& files() const { return files_; }
 
   // Nodes of what is no YAML, with the life of these sources.
   scenario::Node* make(scenario::Node::Kind kind, const std::string& origin, int line, int column = 1);

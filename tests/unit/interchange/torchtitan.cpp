@@ -201,7 +201,7 @@ TEST_CASE("wrong values are named with their line, and what is not known with it
   CHECK(holds(refusal([] { small("[activation_checkpoint]\nmode = \"sometimes\"\n"); }),
               "small.toml:8: 'activation_checkpoint.mode' must be none, selective, full or memory_budget"));
   const auto imported = small("[parallelism]\ntensor_paralel_degree = 2\n");
-  CHECK(names(imported.draft.unknown(), "parallelism.tensor_paralel_degree; did you mean 'tensor_parallel_degree'?"));
+  CHECK(names(imported.draft.unknown(), "parallelism.tensor_paralel_degree; did you mean 'parallelism.tensor_parallel_degree'?"));
 }
 
 TEST_CASE("what is written of what was read is the same scenario") {
