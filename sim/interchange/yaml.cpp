@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
+#include <set>
 
 #include "interchange/import.hpp"
 #include "scenario/diagnostics.hpp"
@@ -58,7 +60,30 @@ std::string flow(const Json& value) {
 
 using Entry = std::pair<std::string, const Given<Json>*>;
 
-void write(std::string& out, const std::vector<Entry>& entries, std::size_t depth) {
+// Origins without the folders of files, where names alone tell these apart: the heading has them.
+class Origins {
+ public:
+  explicit Origins(const Draft& draft) {
+    std::map<std::string, std::set<std::string>> by_name;
+    for (const auto& [key, given] : draft.keys())
+      if (const auto& file = given.origin.where.file; given.origin.where.line > 0)
+        by_name[file.substr(file.rfind('/') + 1)].insert(file);
+    for (const auto& [name, files] : by_name)
+      if (files.size() == 1 && *files.begin() != name) short_[*files.begin()] = name;
+  }
+  std::string text(const Origin& origin) const {
+    auto text = to_text(origin);
+    for (const auto& [file, name] : short_)
+      for (auto at = text.find(file); at != text.npos; at = text.find(file, at + name.size()))
+        text.replace(at, file.size(), name);
+    return scenario::printable(text);
+  }
+
+ private:
+  std::map<std::string, std::string> short_;
+};
+
+void write(std::string& out, const Origins& origins, const std::vector<Entry>& entries, std::size_t depth) {
   std::vector<std::string> heads;  // in order of first appearance
   for (const auto& [key, given] : entries)
     if (const auto head = key.substr(0, key.find('.')); std::find(heads.begin(), heads.end(), head) == heads.end())
@@ -73,12 +98,12 @@ void write(std::string& out, const std::vector<Entry>& entries, std::size_t dept
     auto line = std::string(2 * depth, ' ') + head + ":";
     if (!own || !below.empty()) {
       out += line + "\n";
-      write(out, below, depth + 1);
+      write(out, origins, below, depth + 1);
       continue;
     }
     line += " " + flow(own->value);
     line.resize(std::max(line.size() + 1, kComment), ' ');
-    out += line + "# " + scenario::printable(to_text(own->origin)) + "\n";
+    out += line + "# " + origins.text(own->origin) + "\n";
   }
 }
 
@@ -96,7 +121,7 @@ std::string to_yaml(const Draft& draft, const std::string& heading) {
     return std::pair(place(a.first), !use(a.first)) < std::pair(place(b.first), !use(b.first));
   });
   std::string out = heading;
-  write(out, entries, 0);
+  write(out, Origins(draft), entries, 0);
   return out;
 }
 
