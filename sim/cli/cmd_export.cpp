@@ -6,23 +6,29 @@
 
 #include "base/error.hpp"
 #include "base/spelling.hpp"
-#include "cli/output.hpp"
+#include "cli/export_chakra.hpp"
 #include "interchange/format.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
+// The task graph, not the scenario: no format of the shelf.
+constexpr const char* kChakra = "chakra";
+
 std::vector<std::string> written_formats() {
   std::vector<std::string> names;
   for (const auto& [name, format] : interchange::registry())
     if (format.write) names.push_back(name);
+  names.emplace_back(kChakra);
   return names;
 }
 
 CommandText export_text() {
   std::string formats = "Formats:\n";
   for (const auto& name : written_formats())
-    formats += fmt::format("  {:<14} {}\n", name, interchange::registry().at(name).summary);
+    formats += fmt::format("  {:<14} {}\n", name,
+                           name == kChakra ? "execution traces of MLCommons, one for each rank, which ASTRA-sim runs"
+                                           : interchange::registry().at(name).summary);
   return {
       .name = "export",
       .operands = "SCENARIO --as FORMAT [OPTIONS]",
@@ -32,7 +38,8 @@ CommandText export_text() {
       .more = formats + "\nWhat `rehearse import` makes of the result is the same scenario, but for what is listed.\n",
       .example =
           "  rehearse export scenarios/llama3-70b-64xh100.yaml --as megatron\n"
-          "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as torchtitan --output llama3.toml\n",
+          "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as torchtitan --output llama3.toml\n"
+          "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as chakra --output llama3\n",
       .takes_set = true};
 }
 
@@ -54,6 +61,10 @@ int run_export(Session& session, const Arguments& arguments) {
     throw UserError(fmt::format("export: --as {}: not a format that is written{}", as, suggestion(as, names)));
   if (common.format_given) throw UserError("export: the result has the form of that tool; leave --format out");
 
+  if (as == kChakra) {
+    export_chakra(common, path);
+    return 0;
+  }
   const auto scenario = scenario::load(path, common.set, {}, session.files());
   warn(common, scenario.warnings);
   if (!scenario.concrete)

@@ -1,0 +1,43 @@
+#include "cli/export_chakra.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "answer/lowered_job.hpp"
+#include "base/error.hpp"
+#include "report/chakra.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearsal::cli {
+namespace {
+
+constexpr std::size_t kMostFiles = 4096;
+
+bool says(const std::vector<std::string>& sets, std::string_view key) {
+  return std::any_of(sets.begin(), sets.end(), [key](const auto& set) { return set.starts_with(key); });
+}
+
+}  // namespace
+
+void export_chakra(const CommonOptions& common, const std::string& path) {
+  if (common.output.empty() || common.output == "-")
+    throw UserError("export --as chakra: --output PREFIX names the files, PREFIX.RANK.et and PREFIX.json");
+  // Another simulator wants every rank, and every collective as a task of its own.
+  auto sets = common.set;
+  if (!says(sets, "simulate.symmetry=")) sets.push_back("simulate.symmetry=off");
+  if (!says(sets, "simulate.detail=")) sets.push_back("simulate.detail=operator");
+  const auto scenario = scenario::load(path, sets, {}, common.session.files());
+  warn(common, scenario.warnings);
+  const auto job = answer::prepare(scenario, nullptr, false);
+  const auto ranks = job.graph.ranks().size();
+  if (ranks > kMostFiles)
+    throw UserError(
+        fmt::format("export --as chakra: {} ranks would be as many files; at most {} are written", ranks, kMostFiles));
+  for (std::size_t r = 0; r < ranks; ++r)
+    write_streamed(common, fmt::format("{}.{}.et", common.output, job.graph.ranks()[r].job_rank),
+                   [&](const auto& sink) { report::write_chakra(job, r, sink); });
+  write_file(common, common.output + ".json", report::chakra_groups(job));
+}
+
+}  // namespace rehearsal::cli
