@@ -102,6 +102,13 @@ void wrong(const Node& at, const std::string& message) {
   throw UserError({{at.where(), scenario::printable(message)}});
 }
 
+const Node& mapping_of(const Source& source) {
+  if (source.tree && source.tree->kind == Node::Kind::map) return *source.tree;
+  throw UserError({{{source.name, 1, 1},
+                    fmt::format("must be a mapping in JSON, YAML or TOML; found {}",
+                                source.tree ? scenario::describe(*source.tree) : "none of these")}});
+}
+
 Keys::Keys(Draft& draft, const Node* map, std::string path, Spelling spelled)
     : draft_(draft), map_(map), path_(std::move(path)), spelled_(std::move(spelled)) {
   if (map_ && map_->kind != Node::Kind::map)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "interchange/draft.hpp"
+#include "interchange/source.hpp"
 
 namespace rehearsal::interchange {
 
@@ -88,5 +89,7 @@ std::optional<bool> boolean_of(std::string_view text);
 bool is_none(const scenario::Node& node);
 
 [[noreturn]] void wrong(const scenario::Node& at, const std::string& message);
+// The mapping that a file is; UserError where somebody says by --as that it is one, and it is not.
+const scenario::Node& mapping_of(const Source& source);
 
 }  // namespace rehearsal::interchange

@@ -62,7 +62,7 @@ void read_deepspeed(Keys deepspeed, Draft& draft) {
 }
 
 void read(Sources&, const Source& source, Draft& draft) {
-  Keys keys(draft, source.tree);
+  Keys keys(draft, &mapping_of(source));
   keys.say(Fact::world, {"num_processes"});
   keys.say(Fact::nodes, {"num_machines"});
   if (const auto precision = keys.text({"mixed_precision"}))

@@ -52,7 +52,7 @@ void refuse_what_cannot_be_said(const Source& source, const std::string& type, c
 }
 
 void read(Sources&, const Source& source, Draft& draft) {
-  Keys top(draft, source.tree);
+  Keys top(draft, &mapping_of(source));
   const auto& [text, path] = text_of(source);
   const bool inside = text != source.tree;
   const auto type_of = [](const Node& map) {

@@ -118,7 +118,10 @@ void read_tokens(Keys keys) {
 }
 
 void read(Sources&, const Source& source, Draft& draft) {
-  Keys keys(draft, source.tree);
+  Keys keys(draft, &mapping_of(source));
+  for (const auto key : {"model.model_config", "parallelism", "tokens"})
+    if (!keys.has(key))
+      wrong(*keys.map(), fmt::format("'{}' is missing; a run of nanotron has it (config.yaml of a checkpoint)", key));
   read_model(keys.below("model"), draft);
   read_layout(keys.below("parallelism"), draft);
   read_optimizer(keys.below("optimizer"), draft);
