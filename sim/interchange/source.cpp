@@ -5,7 +5,15 @@
 #include <algorithm>
 #include <cctype>
 #include <sstream>
+#include <stdexcept>
 
+namespace rehearsal::interchange {
+// The library asserts what its parser does not check before: that a key begins with the letter of one, in "[{a]".
+constexpr void toml_asserts(bool holds) {
+  if (!holds) throw std::logic_error("a key begins with a letter or a quote");
+}
+}  // namespace rehearsal::interchange
+#define TOML_ASSERT(expression) rehearsal::interchange::toml_asserts(bool(expression))
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
@@ -182,6 +190,8 @@ void Sources::read_toml(Source& source) {
   } catch (const toml::parse_error& e) {
     throw UserError({{{source.name, int(e.source().begin.line), int(e.source().begin.column)},
                       scenario::printable(fmt::format("not valid TOML: {}", e.description()))}});
+  } catch (const std::logic_error& e) {
+    throw UserError({{{source.name, 0, 0}, fmt::format("not valid TOML: {}", e.what())}});
   }
 }
 
