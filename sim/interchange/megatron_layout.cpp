@@ -211,7 +211,11 @@ class MegatronLayout {
     const bool embedding = run_.is("account_for_embedding_in_pipeline_split");
     const bool loss = run_.is("account_for_loss_in_pipeline_split");
     if (pipeline_ < 2 || run_.layers == 0) return;
-    if (!run_.segments.empty()) return list(run_.segments, run_.spelled("hybrid_layer_pattern"));
+    if (!run_.segments.empty()) {
+      for (const auto layers : run_.segments)
+        if (layers != run_.segments.front()) return list(run_.segments, run_.spelled("hybrid_layer_pattern"));
+      return;
+    }
     const auto stages = pipeline_ * chunks_;
     if (first || last) return middle(first, last);
     const auto places = run_.layers + embedding + loss;

@@ -1,0 +1,19 @@
+// The layers of a model as Megatron-LM's arguments have them: a number, frequencies, or a pattern of halves.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/transformer.hpp"
+
+namespace rehearsal::interchange {
+
+struct MegatronLayers {
+  std::vector<std::pair<std::string, std::string>> arguments;
+  std::string pattern;  // of halves, where the layers are such; which stages | cuts it into is the layout's
+  std::vector<std::string> lacks;
+};
+
+MegatronLayers megatron_layers(const models::Transformer& model);
+
+}  // namespace rehearsal::interchange
