@@ -195,6 +195,15 @@ void Sources::read_toml(Source& source) {
   }
 }
 
+void Sources::read_yaml(Source& source, bool json) {
+  auto& [problems, documents] = parsed_.emplace_back(files_);
+  const auto* tree = documents.read_text(source.text, source.name);
+  if (problems.count() == 0 && tree && tree->kind != Node::Kind::scalar)
+    source.tree = tree, source.kind = json ? Source::Kind::json : Source::Kind::yaml;
+  else if (is_called(source.name, {".json", ".yaml", ".yml"}) || first_word_of(source.text).starts_with('{'))
+    problems.throw_if_any();
+}
+
 const Source& Sources::read(const std::string& path) { return text(path, files_.read(path, kLargest)); }
 
 const Source& Sources::text(std::string name, std::string text) {
@@ -207,15 +216,9 @@ const Source& Sources::text(std::string name, std::string text) {
   } else if (looks_like_toml(source.text)) {
     source.kind = Source::Kind::toml;
     read_toml(source);
-  } else if (looks_like_json(first) || looks_like_yaml(source.text)) {
-    if (looks_like_json(first)) refuse_comments(source);
-    auto& [problems, documents] = parsed_.emplace_back(files_);
-    const auto* tree = documents.read_text(source.text, source.name);
-    // Other texts may begin like one: a log with "{'loss': 1.2}" or "note: ...".
-    if (problems.count() == 0 && tree && tree->kind != Node::Kind::scalar)
-      source.tree = tree, source.kind = looks_like_json(first) ? Source::Kind::json : Source::Kind::yaml;
-    else if (is_called(source.name, {".json", ".yaml", ".yml"}) || first.starts_with('{'))
-      problems.throw_if_any();
+  } else if (const bool json = looks_like_json(first); json || looks_like_yaml(source.text)) {
+    if (json) refuse_comments(source);
+    read_yaml(source, json);
   }
   return source;
 }

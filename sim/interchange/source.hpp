@@ -54,6 +54,9 @@ class Sources {
     scenario::Documents documents;
   };
   void read_toml(Source& source);
+  // A text of any other kind may begin like YAML or JSON, as logs do: only a name, or a brace, makes it an error that
+  // it is none.
+  void read_yaml(Source& source, bool json);
 
   const scenario::Files& files_;
   std::deque<Parsed> parsed_;
