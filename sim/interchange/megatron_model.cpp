@@ -32,10 +32,11 @@ class MegatronModel {
     attention();
     feed_forward();
     predictions();
-    if (pattern_)
-      pattern(layers);
-    else
-      layer_by_layer(*layers);
+    read_megatron_layers(run_, {.layers = layers,
+                                .pattern = pattern_,
+                                .delta_rule = variant_ && variant_->value == "gated_delta_net",
+                                .hidden = hidden_,
+                                .dense_width = [this] { dense_width(width_or_usual_); }});
     ends();
   }
 
@@ -94,8 +95,9 @@ class MegatronModel {
   void sizes() {
     keys_.say_integer("model.hidden", {"hidden_size"});
     keys_.say_integer("model.heads", {"num_attention_heads"});
-    for (const char* name : {"hidden_size", "num_attention_heads"})
-      if (!keys_.has(name) && !draft_.has("model.hidden"))
+    for (const auto& [key, name] :
+         {std::pair("model.hidden", "hidden_size"), std::pair("model.heads", "num_attention_heads")})
+      if (!draft_.has(key))
         run_.contradict("num_layers", fmt::format("there is no '{}', which a model needs", run_.spelled(name)));
     hidden_ = run_.integer("hidden_size", 0), heads_ = run_.integer("num_attention_heads", 1);
     const auto length = keys_.integer({"seq_length", "encoder_seq_length"});
@@ -164,12 +166,18 @@ class MegatronModel {
 
   void encoder() {
     const auto tokenizer = run_.word("tokenizer_type");
-    const bool bert =
-        (tokenizer && tokenizer->value.starts_with("BertWordPiece")) || run_.arguments.script == "pretrain_bert.py";
+    const auto data = run_.words("data_path");
+    // preprocess_data.py --split-sentences, which BERT alone needs among models of one stack.
+    const bool sentences = data && std::any_of(data->value.begin(), data->value.end(),
+                                               [](const auto& path) { return path.ends_with("_sentence"); });
+    const bool bert = (tokenizer && tokenizer->value.starts_with("BertWordPiece")) || sentences ||
+                      run_.arguments.script == "pretrain_bert.py";
     if (!bert) return;
-    draft_.derive("model.encoder", true, "BERT: tokens see later ones, too");
+    draft_.derive("model.encoder", true,
+                  fmt::format("BERT{}: tokens see later ones, too", sentences ? ", by its data of sentences" : ""));
     if (run_.is("bert_binary_head", true))
-      draft_.no_word(run_.place("tokenizer_type"), "BERT's pooler and the head that tells whether sentences follow",
+      draft_.no_word(run_.place(sentences ? "data_path" : "tokenizer_type"),
+                     "BERT's pooler and the head that tells whether sentences follow",
                      "well below 1 % of the parameters");
   }
 
@@ -281,172 +289,6 @@ class MegatronModel {
     run_.modules = modules->value;
     draft_.say("model.mtp_layers", modules->value, *modules->at, modules->word);
     run_.no_word("mtp_use_repeated_layer", "each module is taken to have parameters of its own");
-  }
-
-  // What frequencies say of each layer; where all are alike, their number.
-  void layer_by_layer(const Said<std::int64_t>& layers) {
-    if (layers.value < 1 || layers.value > 100'000)
-      wrong(*layers.at, fmt::format("'{}' must be from 1 to 100000; found {}", layers.word, layers.value));
-    const auto count = std::size_t(layers.value);
-    const auto frequency = [&](const char* name) {
-      const auto said = keys_.node({name});
-      std::optional<std::vector<int>> list;
-      if (said) list = layers_of_frequency(*said);
-      if (list && list->size() != count)
-        run_.contradict(name, fmt::format("'{}' is for {} layers, and '{}' ({}) says {}; one of the two is wrong",
-                                          said->word, list->size(), layers.word, to_text(layers.at->where()), count));
-      return list;
-    };
-    const auto every = [this](const char* name, std::int64_t otherwise) {
-      const Node* value = run_.arguments.find(name);
-      const auto number = value && value->kind == Node::Kind::scalar ? integer_of(value->text) : std::nullopt;
-      return std::max<std::int64_t>(number.value_or(otherwise), 1);
-    };
-    std::vector<char> dense(count, 0), linear(count, 0), window(count, 0);
-    if (experts_) {
-      const auto list = frequency("moe_layer_freq");
-      const auto n = every("moe_layer_freq", 1);
-      for (std::size_t i = 0; i < count; ++i) dense[i] = list ? (*list)[i] == 0 : std::int64_t(i) % n != 0;
-    } else {
-      keys_.ignore({"moe_layer_freq"});
-    }
-    if (variant_ && variant_->value == "gated_delta_net") {
-      const auto list = frequency("linear_attention_freq");
-      const auto n = every("linear_attention_freq", 4);
-      for (std::size_t i = 0; i < count; ++i) linear[i] = list ? (*list)[i] == 1 : std::int64_t(i + 1) % n != 0;
-    }
-    const auto sees = window_size();
-    if (sees > 0) {
-      const bool some = keys_.has("window_attn_skip_freq");
-      const auto list = frequency("window_attn_skip_freq");
-      const auto n = every("window_attn_skip_freq", 1);
-      for (std::size_t i = 0; i < count; ++i)
-        window[i] = list ? (*list)[i] != 0 : !some || std::int64_t(i + 1) % n != 0;
-    } else {
-      keys_.ignore({"window_attn_skip_freq"});
-    }
-    write_layers(layers, dense, linear, window, sees);
-  }
-
-  // Keys that a query sees: those to the left, and itself. -1: all.
-  std::int64_t window_size() {
-    const auto sides = run_.words("window_size");
-    if (!sides || sides->value.empty()) return 0;
-    const auto left = integer_of(sides->value.front()).value_or(-1);
-    if (left < 0) return 0;
-    const auto right = sides->value.size() > 1 ? integer_of(sides->value[1]).value_or(0) : 0;
-    if (right > 0) draft_.no_word(sides->at->where(), fmt::format("{} to the right", sides->word), "tokens see back");
-    return left + 1;
-  }
-
-  void write_layers(const Said<std::int64_t>& layers, const std::vector<char>& dense, const std::vector<char>& linear,
-                    const std::vector<char>& window, std::int64_t sees) {
-    const auto all = [](const std::vector<char>& marks, char value) {
-      return std::all_of(marks.begin(), marks.end(), [value](char mark) { return mark == value; });
-    };
-    const auto first = std::find(dense.begin(), dense.end(), 0) - dense.begin();
-    const bool leading = std::find(dense.begin() + first, dense.end(), 1) == dense.end();
-    const auto where = fmt::format("{} {}", layers.word, layers.value);
-    if (!all(dense, 0)) dense_width(width_or_usual_);
-    if (all(window, 1)) draft_.derive("model.mixer.window", sees, run_.spelled("window_size"));
-    const bool windows = !all(window, 0) && !all(window, 1);
-    if (all(linear, 0) && !windows && leading && first < std::ptrdiff_t(dense.size())) {
-      draft_.say("model.layers", layers.value, *layers.at, layers.word);
-      if (first > 0) draft_.derive("model.dense_layers", std::int64_t(first), run_.spelled("moe_layer_freq"));
-      return;
-    }
-    std::vector<Json> list;
-    for (std::size_t i = 0; i < dense.size(); ++i) {
-      Json layer = Json::object();
-      if (linear[i]) layer["mixer"] = delta_rule();
-      if (windows && window[i]) layer["mixer"] = Json{{"window", sees}};
-      if (dense[i]) layer["ffn"] = "dense";
-      list.push_back(std::move(layer));
-    }
-    draft_.derive("model.layers", runs_of_layers(list), where + " of several kinds");
-  }
-
-  // Defaults of TransformerConfig.
-  Json delta_rule() {
-    return Json{{"kind", "linear"},
-                {"heads", run_.integer("linear_num_value_heads", 32)},
-                {"kv_heads", run_.integer("linear_num_key_heads", 16)},
-                {"head_dim", run_.integer("linear_key_head_dim", 128)},
-                {"value_dim", run_.integer("linear_value_head_dim", 128)},
-                {"convolution", run_.integer("linear_conv_kernel_dim", 4)}};
-  }
-
-  // mamba_mixer.py: heads of 64 columns, twice the columns of a layer, 8 groups, a state of 128.
-  Json mamba() {
-    const auto columns = run_.integer("mamba_head_dim", 64);
-    const auto heads = run_.integer("mamba_num_heads", 2 * hidden_ / std::max<std::int64_t>(columns, 1));
-    return Json{{"kind", "mamba2"},
-                {"heads", heads},
-                {"kv_heads", run_.integer("mamba_num_groups", 8)},
-                {"head_dim", run_.integer("mamba_state_dim", 128)},
-                {"value_dim", columns}};
-  }
-
-  // megatron/core/models/hybrid: a letter for each half of a layer, | between stages, / before what modules of
-  // multi-token prediction are made of.
-  void pattern(const std::optional<Said<std::int64_t>>& layers) {
-    auto text = pattern_->value;
-    if (const auto slash = text.find('/'); slash != text.npos) {
-      draft_.no_word(pattern_->at->where(), fmt::format("{} {}", pattern_->word, text.substr(slash)),
-                     "modules of multi-token prediction behind a pattern have layers of their own, which there is no "
-                     "word for");
-      text.resize(slash);
-    }
-    std::string letters;
-    run_.segments.assign(1, 0);
-    for (const char c : text) {
-      if (c == '|') {
-        run_.segments.push_back(0);
-        continue;
-      }
-      if (std::string_view("MG*-E").find(c) == std::string_view::npos)
-        wrong(*pattern_->at,
-              fmt::format("'{}' has the letter '{}', which a scenario has no word for; M is Mamba-2, G the gated delta "
-                          "rule, * attention, - a feed-forward layer and E experts",
-                          pattern_->word, c));
-      letters += c, ++run_.segments.back();
-    }
-    if (letters.empty()) wrong(*pattern_->at, fmt::format("'{}' has no layers", pattern_->word));
-    if (layers && layers->value != std::int64_t(letters.size()))
-      run_.contradict("num_layers",
-                      fmt::format("'{}' is {}, and '{}' ({}) has {} layers; one of the two is wrong", layers->word,
-                                  layers->value, pattern_->word, to_text(pattern_->at->where()), letters.size()));
-    run_.layers = std::int64_t(letters.size());
-    if (run_.segments.size() == 1) run_.segments.clear();
-    if (letters.find('E') != letters.npos && !experts_)
-      run_.contradict("hybrid_layer_pattern",
-                      fmt::format("'{}' has experts (E), and there is no '{}'; how many are there?", pattern_->word,
-                                  run_.spelled("num_experts")));
-    if (experts_ && letters.find('-') != letters.npos) dense_width(width_or_usual_);
-    write_pattern(letters);
-  }
-
-  void write_pattern(const std::string& letters) {
-    const auto usual = std::max<std::int64_t>(2 * hidden_ / 64 / 8, 1) * 8;  // what `model.pattern` takes M as
-    const auto mixer = mamba();
-    const bool plain =
-        letters.find('G') == letters.npos &&
-        (letters.find('M') == letters.npos ||
-         mixer.dump() ==
-             Json{{"kind", "mamba2"}, {"heads", usual}, {"kv_heads", 8}, {"head_dim", 128}, {"value_dim", 64}}.dump());
-    if (plain) return draft_.say("model.pattern", letters, *pattern_->at, pattern_->word);
-    std::vector<Json> list;
-    for (const char c : letters) {
-      Json layer = Json::object();
-      if (c == 'M') layer["mixer"] = mixer;
-      if (c == 'G') layer["mixer"] = delta_rule();
-      if (c == '-' || c == 'E') layer["mixer"] = "none";
-      if (c == '-' && experts_) layer["ffn"] = "dense";
-      if (c != '-' && c != 'E') layer["ffn"] = "none";
-      list.push_back(std::move(layer));
-    }
-    draft_.derive("model.layers", runs_of_layers(list),
-                  fmt::format("{} {}", pattern_->word, scenario::printable(letters)));
   }
 
   void ends() {

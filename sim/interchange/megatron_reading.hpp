@@ -1,5 +1,6 @@
 // One run's arguments while a scenario is made of them. Parts of read_megatron (megatron.hpp).
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,7 +54,17 @@ struct MegatronReading {
   std::vector<std::int64_t> segments = {};  // layers of each stage, where a pattern has them
 };
 
+// What its layers are made of, while they are read.
+struct MegatronSizes {
+  const std::optional<Said<std::int64_t>>& layers;
+  const std::optional<Said<std::string>>& pattern;  // of halves
+  bool delta_rule = false;                          // some layers have it for attention
+  std::int64_t hidden = 0;
+  std::function<void()> dense_width;  // says how wide dense layers are beside those with experts
+};
+
 void read_megatron_model(MegatronReading& run);
+void read_megatron_layers(MegatronReading& run, const MegatronSizes& network);
 void read_megatron_layout(MegatronReading& run);
 void read_megatron_training(MegatronReading& run);
 void read_megatron_framework(MegatronReading& run);

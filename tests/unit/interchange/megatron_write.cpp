@@ -14,9 +14,9 @@
 #include "plan/partition.hpp"
 #include "scenario/fields.hpp"
 
-using namespace rehearsal;
-using namespace rehearsal::interchange;
+namespace rehearsal::megatron_write_test {
 
+using namespace interchange;
 namespace {
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -55,7 +55,9 @@ std::string differences(const scenario::Scenario& a, const scenario::Scenario& b
   std::vector<std::string> keys;
   const bool same_stages = layers_of_stages(a) == layers_of_stages(b);
   for (const auto& field : scenario::scenario_fields().fields) {
-    if (!field.acts || field.key.starts_with("cluster.") || field.key.starts_with("framework.")) continue;
+    if (!field.acts || field.key.starts_with("cluster.") || field.key.starts_with("framework.") ||
+        field.key.starts_with("job."))
+      continue;
     if (field.key == "model.name" || field.key == "model.sequence") continue;  // `batch.sequence` is what is trained
     if (field.key.starts_with("partition") && same_stages) continue;
     const auto one = field.get(&a), other = field.get(&b);
@@ -115,7 +117,9 @@ class Draw {
     auto framework = std::string("use: megatron-lm-2025");
     for (const char* knob : {"dropout: false", "loss: fused", "gradient_overlap: always", "fused_accumulation: false",
                              "attention_kernel: flash-2"})
-      if (one_in(2)) framework += std::string(", ") + knob;
+      if (one_in(2) &&
+          (std::string_view(knob) != "attention_kernel: flash-2" || training.find("unfused") == training.npos))
+        framework += std::string(", ") + knob;
     if (moe && one_in(2)) framework += ", dispatcher: " + of({"deepep", "hybridep"});
     auto text = fmt::format(
         "version: 1\nmodel: {{{}}}\ncluster: {{use: dgx-h100, nodes: {}}}\nparallelism: {{{}}}\nbatch: {{global: 512, "
@@ -255,3 +259,5 @@ TEST_CASE("what Megatron-LM has no argument for is named") {
                        "training.allocator: a variable, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
                        "training.lora.rank 8"});
 }
+
+}  // namespace rehearsal::megatron_write_test
