@@ -83,10 +83,12 @@ class Command {
     const auto& word = words_[i];
     if (is_variable(word)) return variable(word);
     for (const auto& [option, name] : kLaunchers) {
-      if (word == option && i + 1 < words_.size())
-        arguments_.add_environment(name, text(words_[i + 1]));
-      else if (word.starts_with(std::string(option) + "="))
-        arguments_.add_environment(name, text(word.substr(option.size() + 1)));
+      std::string value;
+      if (word == option && i + 1 < words_.size()) value = words_[i + 1];
+      if (word.starts_with(std::string(option) + "=")) value = word.substr(option.size() + 1);
+      // torchrun counts devices itself for "gpu" and "auto", and takes from 1 to 4 nodes for "1:4".
+      if (!value.empty() && value != "gpu" && value != "auto" && value.find(':') == value.npos)
+        arguments_.add_environment(name, text(value));
     }
   }
 

@@ -50,7 +50,11 @@ class MegatronLayout {
     const auto expert = keys_.integer({"expert_model_parallel_size"});
     const auto each = keys_.integer({"expert_tensor_parallel_size"});
     if (run_.experts == 0 && !draft_.has("model.experts")) {
-      if (run_.layers > 0) return;  // of a model without any
+      for (const auto* said : {&expert, &each})
+        if (run_.layers > 0 && *said && (*said)->value > 1)
+          draft_.no_word((*said)->at->where(), fmt::format("{} {}", (*said)->word, (*said)->value),
+                         "there are no experts");
+      if (run_.layers > 0) return;
       if (!expert && !each) return;
     }
     if (expert) draft_.say("parallelism.expert", expert->value, *expert->at, expert->word);

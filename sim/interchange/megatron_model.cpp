@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 #include "interchange/megatron_reading.hpp"
@@ -13,7 +14,19 @@ using scenario::Node;
 
 namespace {
 
-constexpr std::int64_t kUsualVocabulary = 51'200, kGpt2Vocabulary = 50'257;
+constexpr std::int64_t kUsualVocabulary = 51'200;
+
+// Tokenizers that come with one vocabulary: those of GPT-2, BERT, Llama 2 and, by Primus' names, Llama 3 and DeepSeek.
+struct Tokenizer {
+  std::string_view name;
+  std::int64_t vocabulary;
+};
+constexpr std::array kTokenizers{
+    Tokenizer{"GPT2BPETokenizer", 50'257},     Tokenizer{"BertWordPieceLowerCase", 30'522},
+    Tokenizer{"BertWordPieceCase", 28'996},    Tokenizer{"Llama2Tokenizer", 32'000},
+    Tokenizer{"Llama3Tokenizer", 128'256},     Tokenizer{"DeepSeekV2Tokenizer", 102'400},
+    Tokenizer{"DeepSeekV3Tokenizer", 129'280},
+};
 
 class MegatronModel {
  public:
@@ -65,6 +78,7 @@ class MegatronModel {
   }
 
   void without_layers() {
+    if (draft_.has("model")) return;  // another file says it
     if (keys_.has("hidden_size") || keys_.has("num_attention_heads"))
       run_.contradict(keys_.has("hidden_size") ? "hidden_size" : "num_attention_heads",
                       fmt::format("there is no '{}'; how many layers are there?", run_.spelled("num_layers")));
@@ -318,8 +332,10 @@ class MegatronModel {
       const bool null = name == "NullTokenizer" && padded && !keys_.has("should_pad_vocab");
       draft_.say(Fact::vocabulary, size->value + (null ? 1 : 0), *size->at,
                  size->word + (null ? " and one for the end of a document" : ""));
-    } else if (name == "GPT2BPETokenizer") {
-      draft_.assume(Fact::vocabulary, kGpt2Vocabulary, "GPT-2's, as its tokenizer says; the file is not here");
+    } else if (const auto known = std::find_if(kTokenizers.begin(), kTokenizers.end(),
+                                               [&name](const Tokenizer& one) { return one.name == name; });
+               known != kTokenizers.end()) {
+      draft_.assume(Fact::vocabulary, known->vocabulary, fmt::format("what a {} usually has", name));
     } else {
       draft_.assume(Fact::vocabulary, kUsualVocabulary,
                     fmt::format("it is in the tokenizer{}, which is not here; --set model.vocabulary=N says it",

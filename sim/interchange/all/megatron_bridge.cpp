@@ -2,8 +2,10 @@
 // that they are of. What a file of overrides leaves out is in a recipe, which is a program.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "base/error.hpp"
 #include "interchange/format.hpp"
 #include "interchange/keys.hpp"
 #include "interchange/megatron.hpp"
@@ -19,7 +21,11 @@ using scenario::Node;
 constexpr std::array<std::string_view, 7> kSections{"mixed_precision", "comm_overlap", "dataset",  "train",
                                                     "model",           "ddp",          "optimizer"};
 
+// A log has the configuration between two lines.
+constexpr std::string_view kBegin = "------- Task Configuration -------\n", kEnd = "\n------";
+
 bool recognises(const Source& source) {
+  if (!source.tree && source.kind == Source::Kind::text) return source.text.find(kBegin) != std::string::npos;
   if (!source.tree || source.tree->kind != Node::Kind::map || !source.find("model")) return false;
   if (const Node* target = source.find("_target_"); target && target->text.find("ConfigContainer") != std::string::npos)
     return true;
@@ -74,7 +80,18 @@ void read_adapters(MegatronArguments& arguments, const Node& peft, Draft& draft)
     arguments.add("lora_target_modules", *modules, "peft.target_modules");
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+// The configuration of a log as a file of its own, whose lines have the numbers that they have there.
+const Source& of_log(Sources& sources, const Source& log) {
+  const auto begin = log.text.find(kBegin) + kBegin.size();
+  const auto lines = std::count(log.text.begin(), log.text.begin() + std::ptrdiff_t(begin), '\n');
+  return sources.text(log.name, std::string(std::size_t(lines), '\n') +
+                                    log.text.substr(begin, log.text.find(kEnd, begin) - begin) + "\n");
+}
+
+void read(Sources& sources, const Source& file, Draft& draft) {
+  const Source& source = file.tree ? file : of_log(sources, file);
+  if (!source.tree)
+    throw UserError({{{source.name, 0, 0}, "the configuration of this log is no YAML; is all of it there?"}});
   MegatronArguments arguments(sources, source.name);
   arguments.configuration = true;
   const Node* root = source.find("_target_");

@@ -102,6 +102,30 @@ TEST_CASE("one run as arguments, as YAML, as the table of a log and as a configu
   CHECK(bridge.draft.unknown().empty());
 }
 
+TEST_CASE("logs have other lines around their tables, and launchers put ranks before each") {
+  std::ifstream file(kFolder + "llama3-8b.log");
+  std::string table, ranked;
+  for (std::string line; std::getline(file, line);) table += line + "\n", ranked += "0: " + line + "\n";
+  CHECK(digest_of(of_text("ranked.log", ranked, {})) == digest_of(of_text("plain.log", table, {})));
+
+  std::ifstream yaml(kFolder + "run_config.yaml");
+  std::stringstream config;
+  config << yaml.rdbuf();
+  const auto log = of_text("train.log",
+                           "done with setup ...\n    x: (1, 2)\n------- Task Configuration -------\n" + config.str() +
+                               "\n----------------------------------\nTraining ...\n",
+                           16);
+  CHECK(log.formats == std::vector<std::string>{"megatron-bridge"});
+  CHECK(digest_of(log) == digest_of(of_text("plain.log", table, {})));
+  CHECK(log.draft.origin("batch.global")->where.line ==
+        3 + import({.files = {kFolder + "run_config.yaml"}, .world = 16}, scenario::disk())
+                .draft.origin("batch.global")
+                ->where.line);
+  CHECK(message_of([] {
+          of_text("end.log", "---- arguments ----\n  hidden_size .... 12\n---- end of arguments ----\n");
+        }).find("end.log:1:1: error: the table of arguments has no num_layers") == 0);
+}
+
 TEST_CASE("a whole command says how many GPUs there are, and its environment") {
   const auto torchrun = of_words(
       "CUDA_DEVICE_MAX_CONNECTIONS=1 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True torchrun --nproc_per_node 8 "
@@ -257,6 +281,7 @@ TEST_CASE("each form is known by its content, and by one format alone") {
   for (const auto& [name, text, format] :
        {std::tuple("a.yaml", "MODEL_ARGS:\n  --num-layers: 2\n", "megatron"),
         std::tuple("a.log", "x\n----- arguments -----\n  num_layers .... 2\n", "megatron-log"),
+        std::tuple("b.log", "x\n------- Task Configuration -------\nmodel:\n  a: 1\n------\n", "megatron-bridge"),
         std::tuple("b.yaml", "model:\n  num_layers: 2\ntrain:\n  global_batch_size: 4\n", "megatron-bridge"),
         std::tuple("c.yaml", "modules:\n  pre_trainer:\n    framework: megatron\n", "primus")}) {
     interchange::Sources sources{scenario::disk()};
