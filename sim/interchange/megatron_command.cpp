@@ -30,30 +30,31 @@ bool is_option(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && !std::isdigit(static_cast<unsigned char>(word[1])) && word[1] != '.';
 }
 
-std::string_view file_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view script_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // Options of launchers that say how many processes there are, by what they say. srun's -n is all tasks, and so is
 // mpirun's -np; with one process a GPU, as Megatron-LM is started, these are GPUs.
-struct Launcher {
+struct LauncherOption {
   std::string_view word, variable;
 };
-constexpr std::array kLaunchers{
-    Launcher{"--nproc_per_node", "GPUS_PER_NODE"},
-    Launcher{"--nproc-per-node", "GPUS_PER_NODE"},
-    Launcher{"--ntasks-per-node", "GPUS_PER_NODE"},
-    Launcher{"--gpus-per-node", "GPUS_PER_NODE"},
-    Launcher{"--nnodes", "NNODES"},
-    Launcher{"--nodes", "NNODES"},
-    Launcher{"-N", "NNODES"},
-    Launcher{"--ntasks", "WORLD_SIZE"},
-    Launcher{"-n", "WORLD_SIZE"},
-    Launcher{"-np", "WORLD_SIZE"},
-    Launcher{"--np", "WORLD_SIZE"},
+constexpr std::array kLauncherOptions{
+    LauncherOption{"--nproc_per_node", "GPUS_PER_NODE"},
+    LauncherOption{"--nproc-per-node", "GPUS_PER_NODE"},
+    LauncherOption{"--ntasks-per-node", "GPUS_PER_NODE"},
+    LauncherOption{"--gpus-per-node", "GPUS_PER_NODE"},
+    LauncherOption{"--nnodes", "NNODES"},
+    LauncherOption{"--nodes", "NNODES"},
+    LauncherOption{"-N", "NNODES"},
+    LauncherOption{"--ntasks", "WORLD_SIZE"},
+    LauncherOption{"-n", "WORLD_SIZE"},
+    LauncherOption{"-np", "WORLD_SIZE"},
+    LauncherOption{"--np", "WORLD_SIZE"},
 };
 
-class Command {
+class MegatronCommand {
  public:
-  Command(MegatronArguments& arguments, const std::vector<std::string>& words) : arguments_(arguments), words_(words) {}
+  MegatronCommand(MegatronArguments& arguments, const std::vector<std::string>& words)
+      : arguments_(arguments), words_(words) {}
 
   void read() {
     std::size_t begin = 0;
@@ -62,7 +63,7 @@ class Command {
       const bool module =
           i > 0 && words_[i - 1] == "-m" && !words_[i].starts_with("torch.distributed") && words_[i] != "torchrun";
       if (!is_trainer(words_[i]) && !module) continue;
-      arguments_.script = std::string(file_of(words_[i]));
+      arguments_.script = std::string(script_of(words_[i]));
       begin = i + 1;
       break;
     }
@@ -82,7 +83,7 @@ class Command {
   void launch(std::size_t i) {
     const auto& word = words_[i];
     if (is_variable(word)) return variable(word);
-    for (const auto& [option, name] : kLaunchers) {
+    for (const auto& [option, name] : kLauncherOptions) {
       std::string value;
       if (word == option && i + 1 < words_.size()) value = words_[i + 1];
       if (word.starts_with(std::string(option) + "=")) value = word.substr(option.size() + 1);
@@ -130,7 +131,7 @@ class Command {
 }  // namespace
 
 void add_command(MegatronArguments& arguments, const std::vector<std::string>& words) {
-  Command(arguments, words).read();
+  MegatronCommand(arguments, words).read();
 }
 
 }  // namespace rehearsal::interchange

@@ -13,7 +13,7 @@ using scenario::Node;
 
 namespace {
 
-constexpr std::int64_t kUsualNode = 8;  // GPUs, where nobody says
+constexpr std::int64_t kUsualNodeGpus = 8;  // GPUs, where nobody says
 
 class MegatronLayout {
  public:
@@ -93,7 +93,7 @@ class MegatronLayout {
   }
 
   std::int64_t per_node() const {
-    return draft_[Fact::gpus_per_node] ? draft_[Fact::gpus_per_node]->value : kUsualNode;
+    return draft_[Fact::gpus_per_node] ? draft_[Fact::gpus_per_node]->value : kUsualNodeGpus;
   }
 
   // A stage for each rank and chunk.

@@ -14,18 +14,18 @@ using scenario::Node;
 
 namespace {
 
-constexpr std::int64_t kUsualVocabulary = 51'200;
+constexpr std::int64_t kMegatronVocabulary = 51'200;
 
 // Tokenizers that come with one vocabulary: those of GPT-2, BERT, Llama 2 and, by Primus' names, Llama 3 and DeepSeek.
-struct Tokenizer {
+struct KnownTokenizer {
   std::string_view name;
   std::int64_t vocabulary;
 };
-constexpr std::array kTokenizers{
-    Tokenizer{"GPT2BPETokenizer", 50'257},     Tokenizer{"BertWordPieceLowerCase", 30'522},
-    Tokenizer{"BertWordPieceCase", 28'996},    Tokenizer{"Llama2Tokenizer", 32'000},
-    Tokenizer{"Llama3Tokenizer", 128'256},     Tokenizer{"DeepSeekV2Tokenizer", 102'400},
-    Tokenizer{"DeepSeekV3Tokenizer", 129'280},
+constexpr std::array kKnownTokenizers{
+    KnownTokenizer{"GPT2BPETokenizer", 50'257},     KnownTokenizer{"BertWordPieceLowerCase", 30'522},
+    KnownTokenizer{"BertWordPieceCase", 28'996},    KnownTokenizer{"Llama2Tokenizer", 32'000},
+    KnownTokenizer{"Llama3Tokenizer", 128'256},     KnownTokenizer{"DeepSeekV2Tokenizer", 102'400},
+    KnownTokenizer{"DeepSeekV3Tokenizer", 129'280},
 };
 
 class MegatronModel {
@@ -332,12 +332,12 @@ class MegatronModel {
       const bool null = name == "NullTokenizer" && padded && !keys_.has("should_pad_vocab");
       draft_.say(Fact::vocabulary, size->value + (null ? 1 : 0), *size->at,
                  size->word + (null ? " and one for the end of a document" : ""));
-    } else if (const auto known = std::find_if(kTokenizers.begin(), kTokenizers.end(),
-                                               [&name](const Tokenizer& one) { return one.name == name; });
-               known != kTokenizers.end()) {
+    } else if (const auto known = std::find_if(kKnownTokenizers.begin(), kKnownTokenizers.end(),
+                                               [&name](const KnownTokenizer& one) { return one.name == name; });
+               known != kKnownTokenizers.end()) {
       draft_.assume(Fact::vocabulary, known->vocabulary, fmt::format("what a {} usually has", name));
     } else {
-      draft_.assume(Fact::vocabulary, kUsualVocabulary,
+      draft_.assume(Fact::vocabulary, kMegatronVocabulary,
                     fmt::format("it is in the tokenizer{}, which is not here; --set model.vocabulary=N says it",
                                 name.empty() || name.find('$') != name.npos ? "" : ", a " + name));
     }

@@ -12,7 +12,7 @@ using scenario::Node;
 
 namespace {
 
-struct Alias {
+struct ArgumentAlias {
   std::string_view name, of;
   bool inverted = false;
 };
@@ -20,57 +20,58 @@ struct Alias {
 // `dest` and `store_false` of megatron/training/arguments.py; older names of arguments that were renamed; fields of
 // TransformerConfig, OptimizerConfig and DistributedDataParallelConfig, which Megatron-Bridge and NeMo write, where
 // they are called otherwise (core_transformer_config_from_args).
-constexpr std::array kAliases{
-    Alias{"no_gradient_accumulation_fusion", "gradient_accumulation_fusion", true},
-    Alias{"no_masked_softmax_fusion", "masked_softmax_fusion", true},
-    Alias{"no_bias_gelu_fusion", "bias_gelu_fusion", true},
-    Alias{"no_bias_swiglu_fusion", "bias_swiglu_fusion", true},
-    Alias{"no_bias_dropout_fusion", "bias_dropout_fusion", true},
-    Alias{"no_rope_fusion", "apply_rope_fusion", true},
-    Alias{"disable_bias_linear", "add_bias_linear", true},
-    Alias{"no_overlap_p2p_communication", "overlap_p2p_comm", true},
-    Alias{"overlap_p2p_communication_warmup_flush", "overlap_p2p_comm_warmup_flush"},
-    Alias{"no_scatter_gather_tensors_in_pipeline", "scatter_gather_tensors_in_pipeline", true},
-    Alias{"no_position_embedding", "add_position_embedding", true},
-    Alias{"disable_tp_comm_overlap_ag", "tp_comm_overlap_ag", true},
-    Alias{"disable_tp_comm_overlap_rs", "tp_comm_overlap_rs", true},
-    Alias{"disable_tp_comm_bulk_dgrad", "tp_comm_bulk_dgrad", true},
-    Alias{"disable_tp_comm_bulk_wgrad", "tp_comm_bulk_wgrad", true},
-    Alias{"bert_no_binary_head", "bert_binary_head", true},
-    Alias{"fp8_format", "fp8"},
-    Alias{"fp4_format", "fp4"},
-    Alias{"microbatch_group_size_per_virtual_pipeline_stage", "microbatch_group_size_per_vp_stage"},
-    Alias{"use_custom_fsdp", "use_megatron_fsdp"},
-    Alias{"hybrid_override_pattern", "hybrid_layer_pattern"},
-    Alias{"cuda_graph_scope", "cuda_graph_modules"},
-    Alias{"checkpoint_activations", "recompute_activations"},
-    Alias{"linear_attention_type", "experimental_attention_variant"},
-    Alias{"moe_deepep_num_sms", "moe_flex_dispatcher_num_sms"},
-    Alias{"moe_hybridep_num_sms", "moe_flex_dispatcher_num_sms"},
-    Alias{"num_moe_experts", "num_experts"},
-    Alias{"share_embeddings_and_output_weights", "untie_embeddings_and_output_weights", true},
-    Alias{"num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers"},
-    Alias{"num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers"},
-    Alias{"layernorm_epsilon", "norm_epsilon"},
-    Alias{"layernorm_zero_centered_gamma", "apply_layernorm_1p"},
-    Alias{"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"},
-    Alias{"bucket_size", "ddp_bucket_size"},
-    Alias{"average_in_collective", "ddp_average_in_collective"},
+constexpr std::array kArgumentAliases{
+    ArgumentAlias{"no_gradient_accumulation_fusion", "gradient_accumulation_fusion", true},
+    ArgumentAlias{"no_masked_softmax_fusion", "masked_softmax_fusion", true},
+    ArgumentAlias{"no_bias_gelu_fusion", "bias_gelu_fusion", true},
+    ArgumentAlias{"no_bias_swiglu_fusion", "bias_swiglu_fusion", true},
+    ArgumentAlias{"no_bias_dropout_fusion", "bias_dropout_fusion", true},
+    ArgumentAlias{"no_rope_fusion", "apply_rope_fusion", true},
+    ArgumentAlias{"disable_bias_linear", "add_bias_linear", true},
+    ArgumentAlias{"no_overlap_p2p_communication", "overlap_p2p_comm", true},
+    ArgumentAlias{"overlap_p2p_communication_warmup_flush", "overlap_p2p_comm_warmup_flush"},
+    ArgumentAlias{"no_scatter_gather_tensors_in_pipeline", "scatter_gather_tensors_in_pipeline", true},
+    ArgumentAlias{"no_position_embedding", "add_position_embedding", true},
+    ArgumentAlias{"disable_tp_comm_overlap_ag", "tp_comm_overlap_ag", true},
+    ArgumentAlias{"disable_tp_comm_overlap_rs", "tp_comm_overlap_rs", true},
+    ArgumentAlias{"disable_tp_comm_bulk_dgrad", "tp_comm_bulk_dgrad", true},
+    ArgumentAlias{"disable_tp_comm_bulk_wgrad", "tp_comm_bulk_wgrad", true},
+    ArgumentAlias{"bert_no_binary_head", "bert_binary_head", true},
+    ArgumentAlias{"fp8_format", "fp8"},
+    ArgumentAlias{"fp4_format", "fp4"},
+    ArgumentAlias{"microbatch_group_size_per_virtual_pipeline_stage", "microbatch_group_size_per_vp_stage"},
+    ArgumentAlias{"use_custom_fsdp", "use_megatron_fsdp"},
+    ArgumentAlias{"hybrid_override_pattern", "hybrid_layer_pattern"},
+    ArgumentAlias{"cuda_graph_scope", "cuda_graph_modules"},
+    ArgumentAlias{"checkpoint_activations", "recompute_activations"},
+    ArgumentAlias{"linear_attention_type", "experimental_attention_variant"},
+    ArgumentAlias{"moe_deepep_num_sms", "moe_flex_dispatcher_num_sms"},
+    ArgumentAlias{"moe_hybridep_num_sms", "moe_flex_dispatcher_num_sms"},
+    ArgumentAlias{"num_moe_experts", "num_experts"},
+    ArgumentAlias{"share_embeddings_and_output_weights", "untie_embeddings_and_output_weights", true},
+    ArgumentAlias{"num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers"},
+    ArgumentAlias{"num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers"},
+    ArgumentAlias{"layernorm_epsilon", "norm_epsilon"},
+    ArgumentAlias{"layernorm_zero_centered_gamma", "apply_layernorm_1p"},
+    ArgumentAlias{"grad_reduce_in_fp32", "accumulate_allreduce_grads_in_fp32"},
+    ArgumentAlias{"bucket_size", "ddp_bucket_size"},
+    ArgumentAlias{"average_in_collective", "ddp_average_in_collective"},
 };
 
-const Alias* alias_of(std::string_view name) {
-  const auto found = std::find_if(kAliases.begin(), kAliases.end(), [name](const auto& a) { return a.name == name; });
-  return found == kAliases.end() ? nullptr : &*found;
+const ArgumentAlias* alias_of(std::string_view name) {
+  const auto found =
+      std::find_if(kArgumentAliases.begin(), kArgumentAliases.end(), [name](const auto& a) { return a.name == name; });
+  return found == kArgumentAliases.end() ? nullptr : &*found;
 }
 
-std::string name_of(std::string_view spelled) {
+std::string argument_name(std::string_view spelled) {
   while (spelled.starts_with('-')) spelled.remove_prefix(1);
   std::string name(spelled);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-void put(Node& map, Node* key, const Node& value) {
+void put_argument(Node& map, Node* key, const Node& value) {
   for (auto& entry : map.entries)
     if (entry.key->text == key->text) {
       entry = {key, &value};
@@ -93,7 +94,7 @@ const Node& MegatronArguments::value(std::string text, int line) {
 }
 
 void MegatronArguments::add(std::string_view spelled, const Node& value, const std::string& word) {
-  auto name = name_of(spelled);
+  auto name = argument_name(spelled);
   const Node* of = &value;
   if (const auto* alias = alias_of(name)) {
     name = alias->of;
@@ -105,18 +106,19 @@ void MegatronArguments::add(std::string_view spelled, const Node& value, const s
     }
   }
   words_[name] = word;
-  put(*values_, sources_.scalar(name, true, *value.origin, value.line, value.column), *of);
+  put_argument(*values_, sources_.scalar(name, true, *value.origin, value.line, value.column), *of);
 }
 
 void MegatronArguments::add_default(std::string_view spelled, const Node& value, const std::string& word) {
-  const auto name = name_of(spelled);
+  const auto name = argument_name(spelled);
   const auto* alias = alias_of(name);
   const Node* there = find(alias ? alias->of : name);
   if (!there || is_none(*there)) add(spelled, value, word);
 }
 
 void MegatronArguments::add_environment(std::string_view variable, const Node& value) {
-  put(*environment_, sources_.scalar(std::string(variable), true, *value.origin, value.line, value.column), value);
+  put_argument(*environment_, sources_.scalar(std::string(variable), true, *value.origin, value.line, value.column),
+               value);
 }
 
 std::string MegatronArguments::spelled(std::string_view name) const {

@@ -14,14 +14,14 @@ using scenario::Node;
 
 namespace {
 
-constexpr std::int64_t kMostLayers = 100'000;
+constexpr std::int64_t kMostMegatronLayers = 100'000;
 
-std::string behind_dot(const std::string& text) { return text.substr(text.rfind('.') + 1); }
+std::string last_of_path(const std::string& text) { return text.substr(text.rfind('.') + 1); }
 
 // Lists of whole numbers, joined by + and repeated by *, in brackets of any depth.
-class Expression {
+class FrequencyExpression {
  public:
-  Expression(const Node& node, const std::string& word) : node_(node), word_(word), text_(node.text) {}
+  FrequencyExpression(const Node& node, const std::string& word) : node_(node), word_(word), text_(node.text) {}
 
   std::vector<int> read() {
     auto all = sum(0);
@@ -49,7 +49,8 @@ class Expression {
     skip();
     std::int64_t value = 0;
     const auto first = at_;
-    for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) && value < kMostLayers; ++at_)
+    for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) && value < kMostMegatronLayers;
+         ++at_)
       value = 10 * value + (text_[at_] - '0');
     if (at_ == first) refuse();
     return value;
@@ -59,7 +60,7 @@ class Expression {
     while (take('+')) {
       const auto more = product(depth);
       all.insert(all.end(), more.begin(), more.end());
-      if (std::int64_t(all.size()) > kMostLayers) refuse();
+      if (std::int64_t(all.size()) > kMostMegatronLayers) refuse();
     }
     return all;
   }
@@ -78,7 +79,7 @@ class Expression {
     }
     while (take('*')) {
       const auto times = number();
-      if (std::int64_t(once.size()) * times > kMostLayers) refuse();
+      if (std::int64_t(once.size()) * times > kMostMegatronLayers) refuse();
       std::vector<int> all;
       for (std::int64_t i = 0; i < times; ++i) all.insert(all.end(), once.begin(), once.end());
       once = std::move(all);
@@ -93,7 +94,7 @@ class Expression {
 };
 
 // AttnBackend of megatron/core/transformer/enums.py, whose values configurations hold as a call.
-constexpr std::array<const char*, 6> kBackends{"", "flash", "fused", "unfused", "local", "auto"};
+constexpr std::array<const char*, 6> kAttentionBackends{"", "flash", "fused", "unfused", "local", "auto"};
 
 }  // namespace
 
@@ -108,16 +109,16 @@ std::optional<Said<std::string>> MegatronReading::word(std::string_view name) {
     if (target && call && call->kind == Node::Kind::sequence && call->items.size() == 1 &&
         target->text.ends_with("AttnBackend")) {
       const auto index = integer_of(call->items.front()->text);
-      if (index && *index > 0 && *index < std::int64_t(kBackends.size()))
-        return Said<std::string>{kBackends[std::size_t(*index)], found->at, found->word};
+      if (index && *index > 0 && *index < std::int64_t(kAttentionBackends.size()))
+        return Said<std::string>{kAttentionBackends[std::size_t(*index)], found->at, found->word};
     }
-    if (target) return Said<std::string>{behind_dot(target->text), found->at, found->word};
+    if (target) return Said<std::string>{last_of_path(target->text), found->at, found->word};
   }
   if (node->kind != Node::Kind::scalar)
     wrong(*node, fmt::format("'{}' must be a word; found {}", found->word, scenario::flow_text(*found->value)));
   const bool path =
       node->text.starts_with("torch.") || node->text.starts_with("AttnBackend.") || node->text.starts_with("CudaGraph");
-  return Said<std::string>{path ? behind_dot(node->text) : node->text, found->at, found->word};
+  return Said<std::string>{path ? last_of_path(node->text) : node->text, found->at, found->word};
 }
 
 std::optional<Said<std::vector<std::string>>> MegatronReading::words(std::string_view name) {
@@ -128,7 +129,7 @@ std::optional<Said<std::vector<std::string>>> MegatronReading::words(std::string
     std::string one;
     for (const char c : item->text + " ")
       if (std::isspace(static_cast<unsigned char>(c)) || std::string_view(",[]'\"").find(c) != std::string_view::npos) {
-        if (!one.empty()) all.value.push_back(one.starts_with("CudaGraph") ? behind_dot(one) : one);
+        if (!one.empty()) all.value.push_back(one.starts_with("CudaGraph") ? last_of_path(one) : one);
         one.clear();
       } else {
         one += c;
@@ -170,12 +171,12 @@ std::optional<std::vector<int>> layers_of_frequency(const Said<const Node*>& sai
     return all;
   }
   if (node.kind == Node::Kind::scalar && integer_of(node.text)) return {};
-  return Expression(node, said.word).read();
+  return FrequencyExpression(node, said.word).read();
 }
 
 namespace {
 
-bool repeats(const std::vector<Json>& layers, std::size_t at, std::size_t period) {
+bool period_repeats(const std::vector<Json>& layers, std::size_t at, std::size_t period) {
   if (at + 2 * period > layers.size()) return false;
   for (std::size_t i = 0; i < period; ++i)
     if (layers[at + i].dump() != layers[at + period + i].dump()) return false;
@@ -192,7 +193,7 @@ Json runs_of_layers(const std::vector<Json>& layers) {
     std::size_t best = 1, covered = 1;
     for (std::size_t period = 1; period <= kLongest; ++period) {
       std::size_t end = at;
-      while (repeats(layers, end, period)) end += period;
+      while (period_repeats(layers, end, period)) end += period;
       if (end > at && end + period - at > covered) best = period, covered = end + period - at;
     }
     const auto times = std::int64_t(covered / best);

@@ -16,8 +16,6 @@
 namespace rehearsal::interchange {
 namespace {
 
-using namespace models;
-
 // What a scenario says that a run's arguments do not: the machine, what it is asked for, and the release of the
 // framework, whose own ways no argument sets.
 bool beside_arguments(std::string_view key) {
@@ -67,7 +65,7 @@ class MegatronWriter {
 
   void model() {
     const auto& m = c().model;
-    if (m.family == Family::mlp || m.family == Family::u_transformer)
+    if (m.family == models::Family::mlp || m.family == models::Family::u_transformer)
       return lack("model.family: Megatron-LM has no layers of this kind");
     covers({"model.family", "model.layers", "model.hidden", "model.heads", "model.vocabulary", "model.sequence",
             "model.tie_embeddings", "model.ffn", "model.ffn_kind", "model.kv_heads", "model.head_dim"});
@@ -79,8 +77,8 @@ class MegatronWriter {
     } else {
       arg("--normalization", "RMSNorm"), arg("--disable-bias-linear"), arg("--position-embedding-type", "rope");
     }
-    arg_if(m.ffn_kind == FfnKind::swiglu, "--swiglu");
-    arg_if(m.ffn_kind == FfnKind::squared_relu, "--squared-relu");
+    arg_if(m.ffn_kind == models::FfnKind::swiglu, "--swiglu");
+    arg_if(m.ffn_kind == models::FfnKind::squared_relu, "--squared-relu");
     arg_if(!m.tie_embeddings, "--untie-embeddings-and-output-weights");
     attention(m);
     if (!m.is_moe())
@@ -92,7 +90,7 @@ class MegatronWriter {
     vocabulary(m);
   }
 
-  void attention(const Transformer& m) {
+  void attention(const models::Transformer& m) {
     if (m.mla) {
       arg("--multi-latent-attention");
       if (m.mla->query_rank > 0) arg("--q-lora-rank", m.mla->query_rank);
@@ -116,7 +114,7 @@ class MegatronWriter {
             "model.mixer.index_heads", "model.mixer.index_dim", "model.mixer.window"});
   }
 
-  void mixture(const Transformer& m) {
+  void mixture(const models::Transformer& m) {
     arg("--ffn-hidden-size", m.ffn), arg("--num-experts", m.experts), arg("--moe-router-topk", m.experts_per_token);
     arg("--moe-ffn-hidden-size", m.expert_ffn), arg("--moe-grouped-gemm");
     if (m.shared_ffn > 0) arg("--moe-shared-expert-intermediate-size", m.shared_ffn);
@@ -127,7 +125,7 @@ class MegatronWriter {
   }
 
   // Of a list: what frequencies and patterns can say of each layer.
-  void layers(const Transformer& m) {
+  void layers(const models::Transformer& m) {
     const auto said = megatron_layers(m);
     for (const auto& [name, value] : said.arguments) arg(name, value);
     for (const auto& what : said.lacks) lack(what);
@@ -136,7 +134,7 @@ class MegatronWriter {
   }
 
   // Megatron-LM pads what a tokenizer has; one without words has as many as it is told to, and one more.
-  void vocabulary(const Transformer& m) {
+  void vocabulary(const models::Transformer& m) {
     if (m.vocabulary < 2) return;
     const bool whole = m.vocabulary % p_.tensor == 0;
     arg("--tokenizer-type", "NullTokenizer"), arg("--vocab-size", m.vocabulary - 1);
@@ -250,24 +248,24 @@ class MegatronWriter {
       arg("--optimizer", p_.zero == 1 ? "dist_muon" : "muon");
     else if (optimizer != "adamw")
       lack(fmt::format("training.optimizer {}: Megatron-LM has adam, sgd and muon", optimizer));
-    if (t.moments == Moments::bf16)
+    if (t.moments == models::Moments::bf16)
       arg("--use-precision-aware-optimizer"), arg("--exp-avg-dtype", "bf16"), arg("--exp-avg-sq-dtype", "bf16");
-    else if (t.moments != Moments::fp32)
+    else if (t.moments != models::Moments::fp32)
       lack("training.moments in 8 bits with a scale for each block");
     recompute(t);
     offload(t);
     if (p_.context > 1)
-      arg("--cp-comm-type", t.context == ContextKind::ring         ? "p2p"
-                            : t.context == ContextKind::all_gather ? "allgather"
-                                                                   : "a2a");
+      arg("--cp-comm-type", t.context == models::ContextKind::ring         ? "p2p"
+                            : t.context == models::ContextKind::all_gather ? "allgather"
+                                                                           : "a2a");
     covers({"training.context", "training.attention"});
     if (t.causal == !c().model.encoder) covers({"training.causal"});
-    if (t.allocator == Allocator::expandable)
+    if (t.allocator == models::Allocator::expandable)
       lack("training.allocator: a variable, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
           covers({"training.allocator"});
   }
 
-  void precision(const Training& t) {
+  void precision(const models::Training& t) {
     covers({"training.precision", "training.gradient_precision", "training.loss_scaling"});
     const auto narrow = t.precision == Precision::fp8 || t.precision == Precision::fp4;
     arg_if(t.precision == Precision::bf16 || narrow, "--bf16");
@@ -278,7 +276,7 @@ class MegatronWriter {
       static constexpr std::array<const char*, 5> kRecipes{"delayed", "tensorwise", "", "blockwise", "mxfp8"};
       const auto scaling = c().framework.fp8_scaling;
       arg("--fp8-format", "hybrid");
-      if (scaling == Fp8Scaling::rowwise)
+      if (scaling == models::Fp8Scaling::rowwise)
         lack("framework.fp8_scaling rowwise: Megatron-LM has no such recipe");
       else
         arg("--fp8-recipe", kRecipes[std::size_t(scaling)]);
@@ -294,32 +292,32 @@ class MegatronWriter {
       lack("training.gradient_precision: beside this precision Megatron-LM has no such gradients");
   }
 
-  void recompute(const Training& t) {
+  void recompute(const models::Training& t) {
     covers({"training.recompute.mode", "training.recompute.modules", "training.recompute.layers",
             "training.partition_activations"});
-    if (t.recompute == Recompute::full) {
+    if (t.recompute == models::Recompute::full) {
       arg("--recompute-granularity", "full"), arg("--recompute-method", t.recompute_layers ? "block" : "uniform");
       arg("--recompute-num-layers", t.recompute_layers.value_or(1));
-      arg_if(t.partition_activations == CutCheckpoints::device, "--distribute-saved-activations");
-    } else if (t.recompute == Recompute::selective) {
+      arg_if(t.partition_activations == models::CutCheckpoints::device, "--distribute-saved-activations");
+    } else if (t.recompute == models::Recompute::selective) {
       arg("--recompute-granularity", "selective");
       static constexpr std::array<const char*, 8> kModules{"core_attn", "layernorm", "mla_up_proj",    "moe_act",
                                                            "mlp",       "moe",       "shared_experts", ""};
       std::vector<std::string> modules;
       for (const auto module : t.recompute_modules)
-        if (module == RecomputeModule::mlp_act)
+        if (module == models::RecomputeModule::mlp_act)
           lack("training.recompute.modules mlp_act");
         else
           modules.emplace_back(kModules[std::size_t(module)]);
       if (!modules.empty()) arg("--recompute-modules", fmt::format("{}", fmt::join(modules, " ")));
-      if (modules.empty() && c().framework.selective_recompute != SelectiveRecompute::attention)
+      if (modules.empty() && c().framework.selective_recompute != models::SelectiveRecompute::attention)
         lack("framework.selective_recompute operators: Megatron-LM computes the core of attention again");
       if (t.recompute_layers) lack("training.recompute.layers with mode selective");
     }
-    if (t.partition_activations == CutCheckpoints::host) lack("training.partition_activations on the host");
+    if (t.partition_activations == models::CutCheckpoints::host) lack("training.partition_activations on the host");
   }
 
-  void offload(const Training& t) {
+  void offload(const models::Training& t) {
     const auto& o = t.offload;
     covers({"training.offload.optimizer", "training.offload.optimizer_fraction", "training.offload.activations.layers",
             "training.offload.activations.to", "training.offload.activations"});
@@ -341,36 +339,37 @@ class MegatronWriter {
       lack(fmt::format("framework {}: other software, whose ways Megatron-LM does not have", f.name));
     if (!f.dropout) arg("--hidden-dropout", 0), arg("--attention-dropout", 0);
     arg_if(!f.fused_accumulation, "--no-gradient-accumulation-fusion");
-    if (f.loss == LossKernels::fused || f.loss == LossKernels::linear_fused)
+    if (f.loss == models::LossKernels::fused || f.loss == models::LossKernels::linear_fused)
       arg("--cross-entropy-loss-fusion"),
-          arg("--cross-entropy-fusion-impl", f.loss == LossKernels::fused ? "te" : "linear");
+          arg("--cross-entropy-fusion-impl", f.loss == models::LossKernels::fused ? "te" : "linear");
     arg_if(f.async_tensor && p_.sequence && p_.tensor > 1, "--tp-comm-overlap");
-    const bool overlaps = f.gradient_overlap == GradientOverlap::always ||
-                          (f.gradient_overlap == GradientOverlap::without_pipeline && p_.pipeline == 1);
+    const bool overlaps = f.gradient_overlap == models::GradientOverlap::always ||
+                          (f.gradient_overlap == models::GradientOverlap::without_pipeline && p_.pipeline == 1);
     arg_if(overlaps, "--overlap-grad-reduce");
     arg_if(f.gather_overlap && p_.zero > 0 && overlaps, "--overlap-param-gather");
     arg_if(f.blocking_sends && p_.chunks > 1, "--no-overlap-p2p-communication");
     arg_if(!f.sharded_sends && p_.pipeline > 1 && p_.tensor > 1, "--no-scatter-gather-tensors-in-pipeline");
-    if (c().training.attention == AttentionKind::unfused) {
+    if (c().training.attention == models::AttentionKind::unfused) {
       arg("--attention-backend", "unfused");
       arg_if(!f.fused_softmax, "--no-masked-softmax-fusion");
-    } else if (f.attention_kernel == AttentionKernel::flash2) {
+    } else if (f.attention_kernel == models::AttentionKernel::flash2) {
       arg("--attention-backend", "flash");
     }
     graphs(f);
   }
 
-  void graphs(const Framework& f) {
+  void graphs(const models::Framework& f) {
     switch (f.cuda_graph) {
-      case CudaGraph::none:
+      case models::CudaGraph::none:
         return;
-      case CudaGraph::full:
+      case models::CudaGraph::full:
         return arg("--cuda-graph-impl", "local"), arg("--cuda-graph-modules", "full_iteration");
       default:
         break;
     }
     arg("--cuda-graph-impl", "transformer_engine");
-    const bool attention = f.cuda_graph != CudaGraph::router, router = f.cuda_graph != CudaGraph::attention;
+    const bool attention = f.cuda_graph != models::CudaGraph::router,
+               router = f.cuda_graph != models::CudaGraph::attention;
     arg("--cuda-graph-modules", attention && router ? "attn moe_router moe_preprocess"
                                 : attention         ? "attn"
                                                     : "moe_router moe_preprocess");
@@ -379,11 +378,11 @@ class MegatronWriter {
   void experts() {
     if (!c().model.is_moe()) return;
     const auto& f = c().framework;
-    if (f.dispatcher == Dispatcher::nccl) {
+    if (f.dispatcher == models::Dispatcher::nccl) {
       arg("--moe-token-dispatcher-type", "alltoall");
     } else {
       arg("--moe-token-dispatcher-type", "flex");
-      arg("--moe-flex-dispatcher-backend", f.dispatcher == Dispatcher::deepep ? "deepep" : "hybridep");
+      arg("--moe-flex-dispatcher-backend", f.dispatcher == models::Dispatcher::deepep ? "deepep" : "hybridep");
       if (f.dispatch_sms > 0) arg("--moe-flex-dispatcher-num-sms", f.dispatch_sms);
     }
     arg_if(f.expert_overlap, "--overlap-moe-expert-parallel-comm");
