@@ -10,23 +10,23 @@
 #include "schedule/registry.hpp"
 #include "trainers.hpp"
 
-namespace rehearsal::interchange {
+namespace rehearsal::interchange::trainers {
 namespace {
 
-Imported of(const std::string& name, std::int64_t world, std::vector<std::string> sets = {}) {
+Imported titan_file(const std::string& name, std::int64_t world, std::vector<std::string> sets = {}) {
   return import({.files = {sample("torchtitan/" + name)}, .world = world, .cluster = "dgx-h100", .sets = sets},
                 Beside());
 }
 
-const std::string kSmall =
+const std::string kTitan =
     "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 8\nseq_len = 4096\n";
 
-Imported small(const std::string& more, std::int64_t world = 8) {
-  return imported_text("small.toml", kSmall + more, {.world = world, .cluster = "dgx-h100"});
+Imported titan(const std::string& more, std::int64_t world = 8) {
+  return imported_text("small.toml", kTitan + more, {.world = world, .cluster = "dgx-h100"});
 }
 
 // What is read of what is written of a scenario.
-scenario::Scenario again(const scenario::Scenario& scenario, Lacks& lacks) {
+scenario::Scenario titan_again(const scenario::Scenario& scenario, Lacks& lacks) {
   const auto text = registry().at("torchtitan").write(scenario, lacks);
   return scenario_of(imported_text("again.toml", text, {.world = scenario.parallelism.gpus(), .cluster = "dgx-h100"}));
 }
@@ -34,7 +34,7 @@ scenario::Scenario again(const scenario::Scenario& scenario, Lacks& lacks) {
 }  // namespace
 
 TEST_CASE("Llama 3 8B of torchtitan: FSDP over all GPUs, eager, operators recomputed") {
-  const auto imported = of("llama3_8b.toml", 64);
+  const auto imported = titan_file("llama3_8b.toml", 64);
   CHECK(imported.formats == std::vector<std::string>{"torchtitan"});
   CHECK(value(imported, "model.use") == "llama3-8b");
   CHECK(value(imported, "parallelism.data") == "64");
@@ -52,7 +52,7 @@ TEST_CASE("Llama 3 8B of torchtitan: FSDP over all GPUs, eager, operators recomp
 }
 
 TEST_CASE("Llama 3 405B: float8 with all-gathers in 8 bits, asynchronous tensor parallelism, compiled") {
-  const auto imported = of("llama3_405b.toml", 128);
+  const auto imported = titan_file("llama3_405b.toml", 128);
   CHECK(value(imported, "model.use") == "llama3-405b");
   CHECK(value(imported, "parallelism.tensor") == "8");
   CHECK(value(imported, "parallelism.sequence") == "true");
@@ -68,7 +68,7 @@ TEST_CASE("Llama 3 405B: float8 with all-gathers in 8 bits, asynchronous tensor 
 }
 
 TEST_CASE("70B and DeepSeek-V3: every word is understood; a loss compiled by itself is one kernel") {
-  const auto llama = of("llama3_70b.toml", 64), deepseek = of("deepseek_v3_671b.toml", 256);
+  const auto llama = titan_file("llama3_70b.toml", 64), deepseek = titan_file("deepseek_v3_671b.toml", 256);
   for (const auto* one : {&llama, &deepseek}) {
     CHECK(one->draft.unknown().empty());
     CHECK(one->draft.unworded().empty());
@@ -81,21 +81,21 @@ TEST_CASE("70B and DeepSeek-V3: every word is understood; a loss compiled by its
 }
 
 TEST_CASE("replicas of shards are shard groups; one shard is plain data parallelism") {
-  const auto hybrid = small("[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = -1\n", 16);
+  const auto hybrid = titan("[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = -1\n", 16);
   CHECK(value(hybrid, "parallelism.zero") == "3");
   CHECK(value(hybrid, "parallelism.shard") == "8");
   CHECK(value(hybrid, "parallelism.data") == "16");
-  const auto plain = small("[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1\n");
+  const auto plain = titan("[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1\n");
   CHECK(value(plain, "parallelism.zero") == "0");
   CHECK(value(plain, "parallelism.shard").empty());
   CHECK(holds(
-      refusal([] { small("[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 2\n"); }),
+      refusal([] { titan("[parallelism]\ndata_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 2\n"); }),
       "2 groups of 2 replicas that shard are not 8 replicas"));
 }
 
 TEST_CASE("a pipeline: micro-batches of the local batch, stages dealt out with their ends, no resharding") {
   // 32 layers and two ends on 4 ranks x 2 stages: 34 / 8 = 4, and two stages get one more.
-  const auto imported = small(
+  const auto imported = titan(
       "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = \"Interleaved1F1B\"\n"
       "pipeline_parallel_microbatch_size = 2\n",
       8);
@@ -109,9 +109,9 @@ TEST_CASE("a pipeline: micro-batches of the local batch, stages dealt out with t
   const std::string each =
       "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = "
       "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = ";
-  CHECK(value(small(each + "3\n"), "parallelism.chunks") == "3");
-  CHECK(holds(refusal([&] { small(each + "5\n"); }), "small.toml:10: 32 layers and the ends in stages of 5 are 7"));
-  const auto parts = small(
+  CHECK(value(titan(each + "3\n"), "parallelism.chunks") == "3");
+  CHECK(holds(refusal([&] { titan(each + "5\n"); }), "small.toml:10: 32 layers and the ends in stages of 5 are 7"));
+  const auto parts = titan(
       "[parallelism]\npipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\"], "
       "[" +
       [] {
@@ -134,20 +134,20 @@ TEST_CASE("stages: the first get what does not divide, the ends count as layers"
 TEST_CASE("every schedule of torch.distributed.pipelining is one of ours") {
   for (const auto& one : kTorchSchedules) {
     CHECK(schedule::registry().find(one.ours));
-    const auto imported = small(
+    const auto imported = titan(
         fmt::format("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"{}\"\n", one.theirs));
     CHECK(value(imported, "schedule") == one.ours);
     CHECK(value(imported, "parallelism.chunks") == (one.several ? "2" : "1"));
   }
   CHECK(holds(
-      refusal([] { small("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"1f1b\"\n"); }),
+      refusal([] { titan("[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = \"1f1b\"\n"); }),
       "unknown schedule '1f1b'; known are 1F1B, GPipe"));
 }
 
 TEST_CASE("context parallelism: what torchtitan calls alltoall sends keys and values around") {
   const std::string section = "[parallelism]\ncontext_parallel_degree = 2\n";
-  CHECK(value(small(section), "training.context") == "all-gather");
-  CHECK(value(small(section + "context_parallel_rotate_method = \"alltoall\"\n"), "training.context") == "ring");
+  CHECK(value(titan(section), "training.context") == "all-gather");
+  CHECK(value(titan(section + "context_parallel_rotate_method = \"alltoall\"\n"), "training.context") == "ring");
 }
 
 TEST_CASE("the JSON of 2026 has its model in a specification and converters without a name") {
@@ -196,20 +196,21 @@ TEST_CASE("a flavor that is not known needs its config.json, or the user's word"
 }
 
 TEST_CASE("wrong values are named with their line, and what is not known with its neighbour") {
-  CHECK(holds(refusal([] { small("[parallelism]\ntensor_parallel_degree = \"many\"\n"); }),
+  CHECK(holds(refusal([] { titan("[parallelism]\ntensor_parallel_degree = \"many\"\n"); }),
               "small.toml:8: 'parallelism.tensor_parallel_degree' must be a whole number"));
-  CHECK(holds(refusal([] { small("[activation_checkpoint]\nmode = \"sometimes\"\n"); }),
+  CHECK(holds(refusal([] { titan("[activation_checkpoint]\nmode = \"sometimes\"\n"); }),
               "small.toml:8: 'activation_checkpoint.mode' must be none, selective, full or memory_budget"));
-  const auto imported = small("[parallelism]\ntensor_paralel_degree = 2\n");
-  CHECK(names(imported.draft.unknown(), "parallelism.tensor_paralel_degree; did you mean 'parallelism.tensor_parallel_degree'?"));
+  const auto imported = titan("[parallelism]\ntensor_paralel_degree = 2\n");
+  CHECK(names(imported.draft.unknown(),
+              "parallelism.tensor_paralel_degree; did you mean 'parallelism.tensor_parallel_degree'?"));
 }
 
 TEST_CASE("what is written of what was read is the same scenario") {
   for (const auto& [name, world] : {std::pair("llama3_8b.toml", 64), std::pair("llama3_70b.toml", 64),
                                     std::pair("llama3_405b.toml", 128), std::pair("deepseek_v3_671b.toml", 256)}) {
-    const auto first = scenario_of(of(name, world));
+    const auto first = scenario_of(titan_file(name, world));
     Lacks lacks;
-    CHECK_MESSAGE(again(first, lacks).digest == first.digest, name);
+    CHECK_MESSAGE(titan_again(first, lacks).digest == first.digest, name);
     CHECK_MESSAGE(lacks.empty(), fmt::format("{}: {}", name, fmt::join(lacks, "; ")));
   }
 }
@@ -249,7 +250,7 @@ TEST_CASE("random layouts in torchtitan's words are the same scenario when they 
     INFO(text);
     const auto first = scenario::load_text(text, "random.yaml", {}, Beside());
     Lacks lacks;
-    CHECK(again(first, lacks).digest == first.digest);
+    CHECK(titan_again(first, lacks).digest == first.digest);
     CHECK_MESSAGE(lacks.empty(), fmt::format("{}", fmt::join(lacks, "; ")));
   }
   CHECK(several > 5);
@@ -281,4 +282,4 @@ TEST_CASE("what torchtitan has no word for is named, and what the user gave is n
               "trains no model"));
 }
 
-}  // namespace rehearsal::interchange
+}  // namespace rehearsal::interchange::trainers

@@ -8,7 +8,7 @@
 #include "interchange/import.hpp"
 #include "scenario/scenario.hpp"
 
-namespace rehearsal::interchange {
+namespace rehearsal::interchange::trainers {
 
 inline std::string sample(const std::string& path) { return TEST_DATA "/interchange/" + path; }
 
@@ -74,4 +74,4 @@ inline scenario::Scenario scenario_of(const Imported& imported) {
   return scenario::load_text(imported.yaml, "imported.yaml", {}, Beside());
 }
 
-}  // namespace rehearsal::interchange
+}  // namespace rehearsal::interchange::trainers
