@@ -60,6 +60,9 @@ class Conclusion {
       throw UserError(
           "no file says which model is trained; give its config.json beside the others, or --set model=NAME "
           "(rehearse list models)");
+    // A config.json goes before a name.
+    if (draft_.has("model.family") && draft_.has("model.layers") && draft_.has("model.hidden"))
+      draft_.remove("model.use");
     if (draft_.has("model.sequence") || draft_.has("batch.sequence") || draft_.find("model") ||
         draft_.find("model.use"))
       return;

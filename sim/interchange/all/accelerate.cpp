@@ -1,6 +1,7 @@
 // The YAML of `accelerate config` (Hugging Face Accelerate, commands/config): how many processes, and how they share
 // the states of the training. It says nothing of the model and of the batch.
 #include "interchange/format.hpp"
+#include "interchange/hf_trainer.hpp"
 #include "interchange/keys.hpp"
 
 namespace rehearsal::interchange {
@@ -9,41 +10,6 @@ namespace {
 bool recognises(const Source& source) {
   return source.has({"distributed_type"}) &&
          (source.find("num_processes") || source.find("mixed_precision") || source.find("compute_environment"));
-}
-
-// accelerate/utils/constants.py, FSDP_SHARDING_STRATEGY; of FSDP 2 `fsdp_reshard_after_forward` says the same.
-void sharding(Keys& fsdp, Draft& draft) {
-  const auto strategy = fsdp.text({"fsdp_sharding_strategy"});
-  const auto reshard = fsdp.text({"fsdp_reshard_after_forward"});
-  const auto& said = reshard ? reshard : strategy;
-  if (!said) {
-    draft.derive("parallelism.zero", 3, "FSDP shards parameters where nothing else is said");
-    return;
-  }
-  const auto& word = said->value;
-  const bool hybrid = word == "HYBRID_SHARD" || word == "_HYBRID_SHARD_ZERO2" || word == "4" || word == "5";
-  const bool keeps = word == "SHARD_GRAD_OP" || word == "_HYBRID_SHARD_ZERO2" || word == "2" || word == "5" ||
-                     boolean_of(word) == std::optional(false);
-  const bool none = strategy && (word == "NO_SHARD" || word == "3");
-  draft.say("parallelism.zero", none ? 0 : keeps ? 2 : 3, *said->at, said->word);
-  if (hybrid)
-    draft.no_word(said->at->where(), said->word + ": " + word,
-                  "groups of a node each; --set parallelism.shard=GPUS_OF_A_NODE says so");
-}
-
-void read_fsdp(Keys fsdp, Draft& draft) {
-  sharding(fsdp, draft);
-  if (const auto recompute = fsdp.boolean({"fsdp_activation_checkpointing"}))
-    draft.say("training.recompute", recompute->value ? "full" : "none", *recompute->at, recompute->word);
-  if (const auto offload = fsdp.boolean({"fsdp_offload_params"}); offload && offload->value)
-    for (const char* states : {"parameters", "gradients", "optimizer"})
-      draft.say(std::string("training.offload.") + states, "host", *offload->at, offload->word);
-  fsdp.no_word("fsdp_forward_prefetch", {}, "the framework's own prefetch is taken");
-  fsdp.no_word("fsdp_backward_prefetch", {"BACKWARD_PRE", "1"}, "gathers are taken to come before the backward");
-  fsdp.ignore({"fsdp_auto_wrap_policy", "fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params", "fsdp_version",
-               "fsdp_cpu_ram_efficient_loading", "fsdp_state_dict_type", "fsdp_sync_module_states",
-               "fsdp_use_orig_params"});
-  fsdp.finish();
 }
 
 void read_deepspeed(Keys deepspeed, Draft& draft) {
@@ -81,10 +47,11 @@ void read(Sources&, const Source& source, Draft& draft) {
     degrees.ignore({"parallelism_config_cp_comm_strategy"});
     degrees.finish();
   }
-  if (kind)
-    draft.derive("framework.use", deepspeed ? "deepspeed-2023" : "fsdp-2024",
-                 deepspeed ? "its release is not said; the newest profile of DeepSpeed"
-                           : "its release is not said; the newest profile of FSDP");
+  if (deepspeed)
+    draft.derive("framework.use", "deepspeed-2023", "its release is not said; the newest profile of DeepSpeed");
+  else
+    draft.assume("framework.use", "hf-2024",
+                 "its release is not said; the newest profile of transformers and Accelerate");
   keys.ignore({"compute_environment", "debug", "downcast_bf16", "enable_cpu_affinity", "machine_rank",
                "main_training_function", "main_process_*", "rdzv_backend", "same_network", "tpu_*", "use_cpu",
                "gpu_ids", "dynamo_config", "fsdp_config", "deepspeed_config", "parallelism_config",
