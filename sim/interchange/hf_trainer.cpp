@@ -118,7 +118,8 @@ void say_model(Draft& draft, const Said<std::string>& name, const scenario::File
     draft.say("model.use", *ours, *name.at, name.word + ": " + name.value);
   else
     draft.wanted(name.at->where(), "model", name.word + ": " + name.value,
-                 "its config.json on the Hub: give that file, too (rehearse list models has those that are known)");
+                 "the config.json of that model on the Hub; give that file, too (rehearse list models has those that "
+                 "are known)");
 }
 
 void say_optimizer(Draft& draft, const Said<std::string>& name) {
@@ -241,9 +242,9 @@ void read_training_arguments(Keys& keys, Draft& draft) {
              pure = keys.text({"pure_bf16"});
   const bool automatic = bf16 && bf16->value == "auto", full = is_on(pure) || (bf16 && bf16->value == "full");
   const auto& whole = is_on(pure) ? pure : bf16;
-  if (full) {  // weights, and so states of the optimizer, in 16 bits
+  if (full) {  // weights, and so states of the optimizer, in 16 bits, where it has no say of its own
     draft.say("training.master_copy", false, *whole->at, whole->word);
-    draft.say("training.moments", "bf16", *whole->at, whole->word);
+    draft.derive("training.moments", "bf16", whole->word + ": states are as their parameters");
   }
   if (full || is_on(bf16))
     draft.say("training.precision", "bf16", *whole->at, whole->word);

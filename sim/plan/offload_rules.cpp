@@ -77,10 +77,12 @@ void layout(const models::Transformer& model, const models::Training& t, const P
     add("training.offload.delayed_update",
         "passes would fetch parameters while the host writes newer ones in their place; leave "
         "training.offload.parameters on the device");
-  if (o.states() && model.is_moe() && (o.gradients != Tier::device || o.parameters != Tier::device))
+  // Experts that no other GPU shares are replicated as everything else is.
+  const bool apart = p.expert * p.expert_tensor != p.tensor || p.shard > 0;
+  if (o.states() && model.is_moe() && apart && (o.gradients != Tier::device || o.parameters != Tier::device))
     add("training.offload",
         "experts have replicas of their own, whose gradients and parameters stay on the device; "
-        "offload the optimizer alone");
+        "offload the optimizer alone, or leave parallelism.expert out");
   if (o.states() && t.updates_at_once())
     add("training.offload", fmt::format("{} updates inside the backward, where its states are; {}", t.optimizer->name,
                                         behind_the_backward(t)));

@@ -276,3 +276,17 @@ TEST_CASE("a GPU that updates hands parameters of the host back, a share of 2 by
   for (const char* set : {"training.precision=fp32", "training.master_copy=false", "training.offload.owner=one"})
     CHECK_THROWS_AS(run({"training.offload.parameters=host", set}), UserError);
 }
+
+TEST_CASE("experts that no other GPU shares leave as everything else does") {
+  const std::string all_on_host = "training.offload={parameters: host, gradients: host, optimizer: host}";
+  const Sets sets{"model={use: granite-3.0-3b-a800m}", "training.gradient_precision=bf16", all_on_host};
+  const auto away = run(sets);
+  double on_host = 0;
+  for (const auto& buffer : away.graph().program_of(away.graph().ranks()[0]).resident())
+    if (buffer.tier == Tier::host) on_host += double(buffer.size.count());
+  // 2 bytes of parameters, 2 of gradients, 12 of masters and moments, a share of each; the vocabulary is padded.
+  CHECK(on_host == doctest::Approx(16 * models::parameters(away.scenario().concrete->model) / 8).epsilon(1e-4));
+  auto shared = sets;
+  shared.push_back("parallelism.expert=2");
+  CHECK_THROWS_AS(run(shared), UserError);
+}
