@@ -105,7 +105,7 @@ class DeepSpeedWriter {
   }
 
   void others() {
-    lack("model and batch.sequence: the training script has them");
+    lack("model, batch.sequence, training.attention and training.kernels: the training script has them");
     if (!c_.framework.name.starts_with("deepspeed"))
       lack(fmt::format("framework {}: how DeepSpeed behaves differs", c_.framework.name));
     if (p_.sequence) lack("parallelism.sequence: automatic tensor parallelism has none");
@@ -159,7 +159,9 @@ class DeepSpeedWriter {
                  "training.recompute*",
                  "training.context",
                  "training.learning_rate",
-                 "training.weight_decay"},
+                 "training.weight_decay",
+                 "training.attention",
+                 "training.kernels"},
                 "DeepSpeed's JSON", lacks_);
   }
 

@@ -6,6 +6,7 @@
 
 #include "interchange/names.hpp"
 #include "interchange/torchtitan.hpp"
+#include "plan/partition.hpp"
 
 namespace rehearsal::interchange {
 
@@ -91,6 +92,8 @@ class TorchtitanPipeline {
       const auto stages = pipeline * draft.integer("parallelism.chunks", 1);
       const auto dealt = torchtitan_stages(stages, *layers, first, last);
       if (dealt.empty()) throw UserError(fmt::format("{} layers cannot be dealt out to {} stages", *layers, stages));
+      std::vector<std::string> warnings;
+      if (dealt == plan::deal_layers(*layers, stages, {}, warnings)) return;  // as where nothing is said
       draft.derive(
           "partition", Json(dealt),
           fmt::format("generate_llm_fqn_per_model_part: {} layers, ends count as {} and {}", *layers, first, last));

@@ -233,6 +233,8 @@ class TorchtitanWriter {
   }
 
   void others() {
+    if (c_.training.attention == models::AttentionKind::unfused)
+      lack("training.attention unfused: torchtitan calls fused attention");
     if (!c_.framework.name.starts_with("titan"))
       lack(fmt::format("framework {}: how torchtitan behaves differs", c_.framework.name));
     lack_others(s_,
@@ -243,6 +245,7 @@ class TorchtitanWriter {
                  "plan*",
                  "model",
                  "model.use",
+                 "model.sequence",
                  "model.name",
                  "model.summary",
                  "model.source",
@@ -277,6 +280,7 @@ class TorchtitanWriter {
                  "training.context_balance",
                  "training.overlap.tensor",
                  "training.kernels",
+                 "training.attention",
                  "training.learning_rate",
                  "training.weight_decay"},
                 "torchtitan", lacks_);

@@ -7,6 +7,7 @@
 #include <array>
 #include <random>
 
+#include "plan/partition.hpp"
 #include "schedule/registry.hpp"
 #include "trainers.hpp"
 
@@ -215,6 +216,17 @@ TEST_CASE("what is written of what was read is the same scenario") {
   }
 }
 
+TEST_CASE("scenarios that are shipped, as torchtitan would run them, are the same when they are read again") {
+  for (const char* name : {"llama3-8b-dgx-h100", "llama3-70b-64xh100"}) {
+    const auto first = scenario::load(
+        fmt::format(PROJECT_ROOT "/scenarios/{}.yaml", name),
+        {"framework=titan-2025", "parallelism.zero=3", "training.fsdp.reshard_after_forward=false"}, "", Beside());
+    Lacks lacks;
+    CHECK_MESSAGE(titan_again(first, lacks).digest == first.digest, name);
+    CHECK_MESSAGE(lacks.empty(), fmt::format("{}: {}", name, fmt::join(lacks, "; ")));
+  }
+}
+
 TEST_CASE("random layouts in torchtitan's words are the same scenario when they are read again") {
   std::mt19937 random(7);
   const auto one_of = [&random](auto... values) {
@@ -243,8 +255,12 @@ TEST_CASE("random layouts in torchtitan's words are the same scenario when they 
                         recompute, compiled ? "fused" : "unfused");
     if (pipeline > 1) {
       if (sharded) text += "  fsdp: {reshard_after_forward: false}\n";
-      const auto stages = torchtitan_stages(pipeline * chunks, scenario::named_model(model).layers);
-      text += fmt::format("schedule: {}\npartition: [{}]\n", way.ours, fmt::join(stages, ", "));
+      const auto layers = scenario::named_model(model).layers;
+      const auto stages = torchtitan_stages(pipeline * chunks, layers);
+      text += fmt::format("schedule: {}\n", way.ours);
+      std::vector<std::string> warnings;
+      if (stages != plan::deal_layers(layers, pipeline * chunks, {}, warnings))
+        text += fmt::format("partition: [{}]\n", fmt::join(stages, ", "));
     }
     several += chunks > 1, hybrid += groups;
     INFO(text);
