@@ -92,8 +92,7 @@ class TorchtitanPipeline {
       const auto stages = pipeline * draft.integer("parallelism.chunks", 1);
       const auto dealt = torchtitan_stages(stages, *layers, first, last);
       if (dealt.empty()) throw UserError(fmt::format("{} layers cannot be dealt out to {} stages", *layers, stages));
-      std::vector<std::string> warnings;
-      if (dealt == plan::deal_layers(*layers, stages, {}, warnings)) return;  // as where nothing is said
+      if (is_usual(dealt, *layers)) return;
       draft.derive(
           "partition", Json(dealt),
           fmt::format("generate_llm_fqn_per_model_part: {} layers, ends count as {} and {}", *layers, first, last));
@@ -128,11 +127,21 @@ class TorchtitanPipeline {
     if (stages % pipeline_ != 0)
       wrong(*parts.at, fmt::format("{} stages are no multiple of pipeline_parallel_degree {}", stages, pipeline_));
     draft_.say("parallelism.chunks", stages / pipeline_, *parts.at, parts.word);
-    auto list = Json::array();
+    std::vector<std::int64_t> each;
     for (const Node* part : parts.value)
-      list.push_back(std::count_if(part->items.begin(), part->items.end(),
+      each.push_back(std::count_if(part->items.begin(), part->items.end(),
                                    [](const Node* name) { return name->text.starts_with("layers."); }));
-    draft_.say("partition", std::move(list), *parts.at, parts.word);
+    draft_.later([each, at = parts.at, word = parts.word](Draft& draft, const scenario::Files& files) {
+      const auto layers = of_model(draft, "layers", files);
+      if (!layers || !is_usual(each, *layers)) draft.say("partition", Json(each), *at, word);
+    });
+  }
+
+  // As where nothing is said.
+  static bool is_usual(const std::vector<std::int64_t>& each, std::int64_t layers) {
+    std::vector<std::string> warnings;
+    const auto stages = std::int64_t(each.size());
+    return layers + 2 >= stages && each == plan::deal_layers(layers, stages, {}, warnings);
   }
 
   Draft& draft_;
