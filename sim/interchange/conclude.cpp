@@ -154,8 +154,10 @@ class Conclusion {
     const auto data = world / one;
     const auto said = draft_.integer("parallelism.data", value(draft_, Fact::data, data));
     if (said != data)
-      contradiction(draft_, Fact::data,
-                    fmt::format("{} replicas of {} GPUs are not {} GPUs; one of these is wrong", said, one, world));
+      contradiction(draft_, draft_[Fact::data] ? Fact::data : Fact::world,
+                    fmt::format("{} replicas of {} GPUs are not {} GPUs; one of these is wrong (--set "
+                                "parallelism.data={} would fit)",
+                                said, one, world, data));
     draft_.derive("parallelism.data", data, fmt::format("{} GPUs / {} of a replica", world, one));
     shards(data);
     // What a degree of one has nothing to do with.
@@ -233,9 +235,8 @@ class Conclusion {
 bool is_of_machine_alone(const Draft& draft) {
   for (const auto& [key, given] : draft.keys())
     if (!key.starts_with("cluster.") && key != "name") return false;
-  for (std::size_t fact = 0; fact < kFacts; ++fact)
-    if (const auto of = Fact(fact); draft[of] && of != Fact::world && of != Fact::nodes && of != Fact::gpus_per_node)
-      return false;
+  for (const auto of : {Fact::replicas, Fact::shards, Fact::data, Fact::accumulation, Fact::longest, Fact::vocabulary})
+    if (draft[of]) return false;
   return draft.has("cluster");
 }
 

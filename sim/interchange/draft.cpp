@@ -29,7 +29,8 @@ const char* name(Fact fact) {
       "the number of GPUs",          "the number of nodes",  "GPUs of a node",
       "groups of replicas",          "replicas that shard",  "the number of replicas",
       "the number of accumulations", "the longest sequence", "the vocabulary",
-      "the unit of the vocabulary"};
+      "the unit of the vocabulary",  "NVLinks of a GPU",     "nodes of a leaf switch",
+      "levels of switches"};
   return kNames[std::size_t(fact)];
 }
 

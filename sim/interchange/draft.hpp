@@ -47,8 +47,11 @@ enum class Fact : std::uint8_t {
   longest,          // the longest sequence that the model takes
   vocabulary,       // unpadded
   vocabulary_unit,  // of which a padded vocabulary is a multiple, before `tensor`
+  nvlinks,          // of a GPU, whose rate is that of their generation
+  nodes_per_leaf,   // whose NICs meet on the first switches
+  switch_levels,    // between nodes
 };
-inline constexpr std::size_t kFacts = 10;
+inline constexpr std::size_t kFacts = 13;
 const char* name(Fact fact);  // "GPUs", for messages
 
 // What is not in the scenario.

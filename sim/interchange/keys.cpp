@@ -205,7 +205,9 @@ void Keys::no_word(std::string_view key, Names harmless, const std::string& why)
   if (boolean_of(text) == false && harmless.size() == 0) return;
   for (const auto one : harmless)
     if (text == one) return;
-  draft_.no_word(found->at->where(), found->word + ": " + text, why);
+  constexpr std::size_t kLongest = 60;
+  draft_.no_word(found->at->where(),
+                 found->word + ": " + (text.size() > kLongest ? text.substr(0, kLongest) + " ..." : text), why);
 }
 
 void Keys::finish(Listed listed) {

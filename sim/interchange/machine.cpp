@@ -55,6 +55,54 @@ void name_part(Draft& draft, const std::string& key, const std::string& name, co
     draft.derive(key + ".use", name, "of " + base);
 }
 
+// GB/s of one link, one way, of NVLink's generations: 20 of the first, 25 of the second to fourth, 50 of the fifth.
+double nvlink_rate(const cluster::Interconnect& links) {
+  return links.name == "nvlink-1" ? 20e9 : links.name == "nvlink-5" ? 50e9 : 25e9;
+}
+
+// What links inside a node follow from: NVLinks of the base's generation, or PCIe where the base has none of it.
+void complete_links(Draft& draft, const cluster::ClusterSpec& base) {
+  const std::string up = "cluster.links.scale_up.";
+  if (const auto& links = draft[Fact::nvlinks]; links && !draft.has(up + "bandwidth")) {
+    const double rate = nvlink_rate(base.interconnect);
+    draft.derive(up + "bandwidth", bandwidth_text(double(links->value) * rate),
+                 fmt::format("{} links ({}) of {}, as {} has them", links->value, to_text(links->origin),
+                             bandwidth_text(rate), base.name));
+  }
+  const Json* inside = draft.find("cluster.node_topology");
+  if (!inside) inside = draft.find("cluster.node_topology.name");
+  const bool pcie = inside && inside->is_string() && inside->text() == "pcie-host";
+  if (!pcie || base.interconnect.kind == cluster::LinkKind::pcie || draft.has(up + "interconnect")) return;
+  draft.derive(up + "interconnect.use", "assumed-pcie",
+               fmt::format("GPUs are joined by PCIe, and not as in {}", base.name));
+  if (base.host.pcie)
+    draft.assume(up + "bandwidth", bandwidth_text(base.host.pcie->value()),
+                 fmt::format("no file says it; between a GPU and its host in {}", base.name));
+  if (!base.collectives.empty() && !draft.has("cluster.collectives"))
+    draft.derive("cluster.collectives", nullptr, fmt::format("those of {} are of NVLink", base.name));
+}
+
+// What is left open of NICs that a file counts, and of switches that it lists.
+void complete_fabric(Draft& draft, const cluster::ClusterSpec& base) {
+  const std::string out = "cluster.links.scale_out.";
+  if (draft.has(out + "per_node") && base.nics_per_node > 0)
+    draft.assume(out + "bandwidth", bandwidth_text(base.nic.value()), fmt::format("no file says it; as {}", base.name));
+  const auto& leaf = draft[Fact::nodes_per_leaf];
+  if (!leaf || draft.has("cluster.topology")) return;
+  const auto how = fmt::format("{} nodes on a leaf ({})", leaf->value, to_text(leaf->origin));
+  const auto levels = draft[Fact::switch_levels] ? draft[Fact::switch_levels]->value : 2;
+  if (levels <= 2 && base.topology.name.starts_with("rail-")) {
+    draft.derive("cluster.topology.name", base.topology.name, fmt::format("as {}", base.name));
+    draft.derive("cluster.topology.nodes_per_leaf", leaf->value, how);
+    return;
+  }
+  const auto nics = draft.integer(out + "per_node", std::max<std::int64_t>(1, base.nics_per_node));
+  draft.derive("cluster.topology.name", "fat-tree", "switches in levels");
+  if (levels > 2) draft.derive("cluster.topology.levels", 3, to_text(draft[Fact::switch_levels]->origin));
+  draft.derive("cluster.topology.radix", 2 * nics * leaf->value,
+               how + fmt::format(" with {} NICs each, as many ports up", nics));
+}
+
 }  // namespace
 
 std::string nearest_cluster(const Sheet& sheet, const scenario::Files& files) {
@@ -70,7 +118,8 @@ std::string nearest_cluster(const Sheet& sheet, const scenario::Files& files) {
         4 * (apart(peak_of(spec.gpu), sheet.peak) + apart(spec.gpu.memory_bandwidth.value(), sheet.memory_bandwidth)) +
         2 * apart(double(spec.gpu.memory.count()), sheet.memory) + apart(spec.nvlink.value(), sheet.scale_up) +
         apart(spec.nic.value() * double(spec.nics_per_node), sheet.node_out) +
-        apart(double(spec.gpus_per_node), double(sheet.gpus_per_node));
+        apart(double(spec.gpus_per_node), double(sheet.gpus_per_node)) +
+        .01 * (1 - spec.fabric);  // of equals that without losses in its switches
     if (distance < least) least = distance, best = name;
   }
   return best;
@@ -91,9 +140,11 @@ void complete_machine(Draft& draft, const scenario::Files& files) {
   if (!use || !use->is_string()) return;
   const auto name = use->text();
   const auto plain = scenario::load_named_cluster(name, {}, files).spec;
+  complete_links(draft, plain);
+  complete_fabric(draft, plain);
   name_part(draft, "cluster.gpu", plain.gpu.name, name);
   name_part(draft, "cluster.links.scale_up.interconnect", plain.interconnect.name, name);
-  if (!draft.has("cluster.collectives.measured")) return;
+  if (!draft.has("cluster.collectives.measured") && !draft.has("cluster.collectives.fitted")) return;
   const auto spec = base_of(draft, name, files).spec;
   const auto how = fmt::format("the machine itself, {}", name);
   const auto inside = spec.node_topology.name.empty() ? spec.topology.name : spec.node_topology.name;

@@ -58,8 +58,16 @@ bool looks_like_toml(std::string_view text) {
     }
     const auto equals = line.find('=');
     const auto key = line.substr(0, line.find_first_of(" =:"));
-    return equals != std::string_view::npos && !key.empty() && line.find(':') > equals &&
-           first_word_of(line.substr(key.size())).starts_with('=');
+    const auto value = equals == std::string_view::npos ? equals : line.find_first_not_of(" \t", equals + 1);
+    // Other files and shells have bare words behind '='.
+    const auto is_value = [&] {
+      const auto text = line.substr(value);
+      return std::isdigit(static_cast<unsigned char>(text[0])) ||
+             std::string_view("\"'[{+-").find(text[0]) != text.npos || text.starts_with("true") ||
+             text.starts_with("false") || text.starts_with("inf") || text.starts_with("nan");
+    };
+    return value != std::string_view::npos && !key.empty() && line.find(':') > equals &&
+           first_word_of(line.substr(key.size())).starts_with('=') && is_value();
   }
   return false;
 }
@@ -78,8 +86,13 @@ bool looks_like_yaml(std::string_view text) {
       return std::isalnum(static_cast<unsigned char>(c)) ||
              std::string_view("_-./\"' ").find(c) != std::string_view::npos;
     };
+    const auto rest = word.substr(std::min(key.size() + 1, word.size()));
+    const auto value = first_word_of(rest);
+    // A second "key: " on the line is no YAML, unless inside quotes, braces or a comment.
+    const bool one = value.empty() || std::string_view("\"'[{#").find(value[0]) != std::string_view::npos ||
+                     value.find(": ") == value.npos;
     return key.size() < word.size() && std::all_of(key.begin(), key.end(), plain) && key.find("  ") == key.npos &&
-           (word.size() == key.size() + 1 || std::isspace(static_cast<unsigned char>(word[key.size() + 1])));
+           (rest.empty() || std::isspace(static_cast<unsigned char>(rest[0]))) && one;
   }
   return false;
 }

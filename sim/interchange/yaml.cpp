@@ -88,6 +88,10 @@ void write(std::string& out, const Origins& origins, const std::vector<Entry>& e
   for (const auto& [key, given] : entries)
     if (const auto head = key.substr(0, key.find('.')); std::find(heads.begin(), heads.end(), head) == heads.end())
       heads.push_back(head);
+  // The name of a file that others replace keys of comes first.
+  if (depth > 0)
+    std::stable_partition(heads.begin(), heads.end(),
+                          [](const std::string& head) { return head == "use" || head == "name"; });
   for (const auto& head : heads) {
     std::vector<Entry> below;
     const Given<Json>* own = nullptr;
@@ -112,14 +116,11 @@ void write(std::string& out, const Origins& origins, const std::vector<Entry>& e
 std::string to_yaml(const Draft& draft, const std::string& heading) {
   std::vector<Entry> entries;
   for (const auto& [key, given] : draft.keys()) entries.emplace_back(key, &given);
-  // By section; within one the name of a file that others replace keys of comes first, else as they are.
   const auto place = [](const std::string& key) {
     return std::find(kOrder.begin(), kOrder.end(), std::string_view(key).substr(0, key.find('.'))) - kOrder.begin();
   };
-  std::stable_sort(entries.begin(), entries.end(), [&place](const Entry& a, const Entry& b) {
-    const auto use = [](const std::string& key) { return key.ends_with(".use") || key.ends_with(".name"); };
-    return std::pair(place(a.first), !use(a.first)) < std::pair(place(b.first), !use(b.first));
-  });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [&place](const Entry& a, const Entry& b) { return place(a.first) < place(b.first); });
   std::string out = heading;
   write(out, Origins(draft), entries, 0);
   return out;

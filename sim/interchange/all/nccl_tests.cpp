@@ -240,8 +240,7 @@ void read(Sources& sources, const Source& source, Draft& draft) {
       draft.say("cluster.collectives.measured_on.gpus", each, *node,
                 fmt::format("{} ranks on {} hosts", sweep.ranks, sweep.ranks_of.size()));
     }
-    if (!sweep.version.empty())
-      draft.say("cluster.collectives.measured_on.nccl", sweep.version, *node);
+    if (!sweep.version.empty()) draft.say("cluster.collectives.measured_on.nccl", sweep.version, *node);
     if (const auto named = cluster_with(sweep.gpu, sources.files()))
       draft.derive("cluster.use", *named, fmt::format("its GPUs are called '{}'", sweep.gpu));
     else
