@@ -102,4 +102,10 @@ std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, c
   return key == "layers" ? model.layers : model.hidden;
 }
 
+std::string gpu_by_device(std::string_view device, const scenario::Files& files) {
+  const Names names(files);
+  const auto* name = names.find("pci")->find(device);
+  return name ? name->text : "";
+}
+
 }  // namespace rehearsal::interchange

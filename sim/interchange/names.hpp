@@ -20,4 +20,7 @@ std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Fi
 // none, or one that is not there.
 std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, const scenario::Files& files);
 
+// The name of a GPU by the identifier of its PCI device, "0x20b0"; empty if it is not known.
+std::string gpu_by_device(std::string_view device, const scenario::Files& files);
+
 }  // namespace rehearsal::interchange

@@ -25,7 +25,8 @@ bool is_columns(const std::vector<std::string>& words) {
 }
 
 bool recognises(const Source& source) {
-  if (source.kind != Source::Kind::text || source.text.find("Affinity") == std::string::npos) return false;
+  if (source.kind != Source::Kind::text) return false;
+  if (source.text.starts_with("GPU 0: ") && source.text.find("(UUID: GPU-") != std::string::npos) return true;
   const auto lines = lines_of(source.text);
   return std::any_of(lines.begin(), lines.end(), [](const Line& line) { return is_columns(words_of(line.text)); });
 }
@@ -162,6 +163,14 @@ void say_nics(const Matrix& matrix, const scenario::Node& at, Draft& draft) {
 
 void read(Sources& sources, const Source& source, Draft& draft) {
   const auto matrix = matrix_of(source);
+  const auto cluster = cluster_with(matrix.gpu, sources.files());
+  if (cluster) draft.derive("cluster.use", *cluster, fmt::format("its GPUs are called '{}'", matrix.gpu));
+  if (matrix.line == 0 && !matrix.gpu.empty()) {  // of nvidia-smi -L alone
+    if (!cluster)
+      draft.wanted({source.name, 1, 0}, "cluster.use", fmt::format("GPUs called '{}'", matrix.gpu),
+                   "the name of the machine: --cluster NAME (rehearse list clusters)");
+    return;
+  }
   if (matrix.line == 0 || matrix.rows.empty())
     throw UserError(
         {{{source.name, 0, 0},
@@ -171,11 +180,9 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   draft.say("cluster.gpus_per_node", std::int64_t(matrix.gpus().size()), at, "columns GPU0, ...");
   say_inside(matrix, at, draft);
   say_nics(matrix, at, draft);
-  if (const auto cluster = cluster_with(matrix.gpu, sources.files()))
-    draft.derive("cluster.use", *cluster, fmt::format("its GPUs are called '{}'", matrix.gpu));
-  else
+  if (!cluster)
     draft.wanted(at.where(), "cluster.use", "which GPUs these are",
-                 "nvidia-smi -L, whose lines may stand in the same file; or name the machine: --cluster NAME");
+                 "what nvidia-smi -L prints: give it, too; or name the machine: --cluster NAME");
 }
 
 }  // namespace
@@ -183,7 +190,7 @@ void read(Sources& sources, const Source& source, Draft& draft) {
 void register_nvidia_smi_topo(Registry& registry) {
   registry.add({.name = "nvidia-smi-topo",
                 .title = "a matrix of nvidia-smi topo -m",
-                .summary = "nvidia-smi topo -m: links inside a node, NICs beside GPUs",
+                .summary = "nvidia-smi topo -m and -L: links inside a node, NICs beside GPUs, the GPU",
                 .recognises = recognises,
                 .read = read});
 }
