@@ -143,7 +143,7 @@ void load_lengths(Context& context, MapReader& map, plan::Batch& batch);
 models::ExpertSettings load_experts(Context& context, const Node* node, const Node& root,
                                     const std::optional<models::Transformer>& model);
 // Expert loads, layer by layer; empty after an error.
-std::vector<std::vector<double>> read_loads(Diagnostics& problems, const Node* node, const std::string& what);
+std::vector<std::vector<double>> read_loads(Context& context, const Node* node, const std::string& what);
 
 ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract);
 // Checks that the schedule supports these ranks, chunks and micro-batches; errors point at `schedule` or the degree.

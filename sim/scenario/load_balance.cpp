@@ -5,6 +5,7 @@
 
 #include "scenario/balance_file.hpp"
 #include "scenario/load.hpp"
+#include "scenario/npy.hpp"
 
 namespace rehearsal::scenario {
 namespace {
@@ -61,7 +62,18 @@ void read_previous(Diagnostics& problems, const Node* node, balance::Question& q
 
 }  // namespace
 
-std::vector<Loads> read_loads(Diagnostics& problems, const Node* node, const std::string& what) {
+std::vector<Loads> read_loads(Context& context, const Node* node, const std::string& what) {
+  auto& problems = context.problems;
+  if (node && node->kind == Node::Kind::scalar && node->text.ends_with(".npy")) {
+    try {
+      return read_npy_rows(beside(*node, node->text), context.files);
+    } catch (const UserError& e) {
+      for (const auto& d : e.diagnostics())
+        problems.error(node->where(),
+                       fmt::format("{}: {}{}", what, d.where.file.empty() ? "" : d.where.file + ": ", d.message));
+      return {};
+    }
+  }
   return read_rows<double>(problems, node, what, [&](const Node& value) {
     return read_number(problems, value, "an entry of " + what, kAny);
   });
@@ -82,14 +94,16 @@ balance::Question read_balance(Context& context, const std::string& path, const 
                      "'weights' and 'trace' exclude each other: a trace holds the weights of every step");
     top.find("weights");
     if (trace && trace->kind == Node::Kind::sequence && !trace->items.empty()) {
-      for (const Node* step : trace->items) question.trace.push_back(read_loads(problems, step, "a step of 'trace'"));
+      for (const Node* step : trace->items) question.trace.push_back(read_loads(context, step, "a step of 'trace'"));
     } else if (trace) {
       problems.error(trace->where(), "'trace' must be a list of the weights of every step");
     }
     if (!question.trace.empty()) p.weights = question.trace.front();
     question.every = static_cast<std::uint32_t>(top.integer("every", kExpert, 0));
   } else {
-    p.weights = read_loads(problems, top.require("weights", "a list of layers, each a load per expert"), "'weights'");
+    p.weights =
+        read_loads(context, top.require("weights", "a list of layers, each a load per expert, or a .npy file of them"),
+                   "'weights'");
     if (top.given("every")) problems.error(top.at("every"), "'every' needs a 'trace'");
     top.find("every");
   }

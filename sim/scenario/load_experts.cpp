@@ -24,9 +24,9 @@ void read_trace(Context& context, const Node& node, Skew& skew) {
   MapReader map(problems, *root, "");
   if (!map.node()) return;
   if (const Node* weights = map.find("weights")) {
-    skew.trace = {read_loads(problems, weights, "'weights'")};
+    skew.trace = {read_loads(context, weights, "'weights'")};
   } else if (const Node* trace = map.require("trace", "a list of the weights of every step")) {
-    for (const Node* step : trace->items) skew.trace.push_back(read_loads(problems, step, "a step of 'trace'"));
+    for (const Node* step : trace->items) skew.trace.push_back(read_loads(context, step, "a step of 'trace'"));
     if (trace->items.empty()) problems.error(trace->where(), "'trace' must be a list of the weights of every step");
   }
   for (const auto& step : skew.trace)

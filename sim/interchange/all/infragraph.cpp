@@ -174,8 +174,7 @@ class Graph {
       }
     }
     if (const auto cluster = cluster_with(text_in(xpu_, "description"), sources_.files()))
-      draft_.derive("cluster.use", *cluster,
-                    fmt::format("its GPUs are described as '{}'", text_in(xpu_, "description")));
+      draft_.say("cluster.use", *cluster, *xpu_, text_in(xpu_, "description"));
   }
 
   // NICs of servers, and switches that these meet on.

@@ -242,7 +242,7 @@ void read(Sources& sources, const Source& source, Draft& draft) {
     }
     if (!sweep.version.empty()) draft.say("cluster.collectives.measured_on.nccl", sweep.version, *node);
     if (const auto named = cluster_with(sweep.gpu, sources.files()))
-      draft.derive("cluster.use", *named, fmt::format("its GPUs are called '{}'", sweep.gpu));
+      draft.say("cluster.use", *named, *node, fmt::format("GPUs called '{}'", sweep.gpu));
     else
       draft.wanted(at(sweep.line), "cluster.use",
                    sweep.gpu.empty() ? std::string("GPUs without a name") : fmt::format("GPUs called '{}'", sweep.gpu),

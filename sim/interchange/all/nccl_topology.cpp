@@ -169,7 +169,8 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   say_links(node.xgmis, "xgmi", gpus, sources, source, draft);
   const auto name = gpu_by_device(node.gpus.front().device, sources.files());
   if (const auto cluster = cluster_with(name, sources.files()); cluster && !name.empty())
-    draft.derive("cluster.use", *cluster, fmt::format("device {}: {}", node.gpus.front().device, name));
+    draft.say("cluster.use", *cluster, at(node.gpus.front().line),
+              fmt::format("device {}: {}", node.gpus.front().device, name));
   else
     draft.wanted(at(node.gpus.front().line).where(), "cluster.use", "which GPUs these are",
                  "what nvidia-smi -L prints: give it, too; or name the machine: --cluster NAME");

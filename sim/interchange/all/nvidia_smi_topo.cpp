@@ -164,7 +164,9 @@ void say_nics(const Matrix& matrix, const scenario::Node& at, Draft& draft) {
 void read(Sources& sources, const Source& source, Draft& draft) {
   const auto matrix = matrix_of(source);
   const auto cluster = cluster_with(matrix.gpu, sources.files());
-  if (cluster) draft.derive("cluster.use", *cluster, fmt::format("its GPUs are called '{}'", matrix.gpu));
+  if (cluster)
+    draft.say("cluster.use", *cluster, *sources.make(scenario::Node::Kind::null, source.name, 1),
+              fmt::format("GPUs called '{}'", matrix.gpu));
   if (matrix.line == 0 && !matrix.gpu.empty()) {  // of nvidia-smi -L alone
     if (!cluster)
       draft.wanted({source.name, 1, 0}, "cluster.use", fmt::format("GPUs called '{}'", matrix.gpu),

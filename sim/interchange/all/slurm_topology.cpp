@@ -185,8 +185,9 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   constexpr int kDeepest = 16;
   for (const auto& [name, group] : topology.switches) {
     nodes.insert(group.nodes.begin(), group.nodes.end());
-    leaves += !group.nodes.empty();
-    if (group.nodes.size() > most) most = group.nodes.size(), line = group.line;
+    const bool leaf = group.switches.empty() && !group.nodes.empty();  // scontrol lists nodes of higher ones, too
+    leaves += leaf;
+    if (leaf && group.nodes.size() > most) most = group.nodes.size(), line = group.line;
     levels = std::max(levels, level_of(topology, name, kDeepest));
   }
   for (const auto& [name, group] : topology.blocks) nodes.insert(group.nodes.begin(), group.nodes.end());

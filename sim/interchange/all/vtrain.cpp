@@ -70,14 +70,12 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   if (!keys.say_integer("model.vocabulary", {"vocab_size"}))
     draft.derive("model.vocabulary", 50257, "the default of vTrain's vocab_size");
   keys.say_integer("batch.global", {"global_batch_size"});
-  // With one pipeline rank vTrain takes a replica's whole share at once, whatever the file says.
-  const auto micro = keys.integer({"micro_batch_size"});
-  const auto data = draft.integer("parallelism.data", 1), global = draft.integer("batch.global", 1920);
-  if (draft.integer("parallelism.pipeline", 1) <= 1)
-    draft.derive("batch.micro", global / std::max<std::int64_t>(1, data),
-                 "global_batch_size / data_parallel_size: vTrain without a pipeline");
-  else if (micro)
-    draft.say("batch.micro", micro->value, *micro->at, micro->word);
+  // Without a pipeline vTrain itself takes a replica's whole share at once (validate_config). The runs that it was
+  // validated with had the micro-batch that the file says.
+  if (!keys.say_integer("batch.micro", {"micro_batch_size"}))
+    draft.derive("batch.micro",
+                 draft.integer("batch.global", 1920) / std::max<std::int64_t>(1, draft.integer("parallelism.data", 1)),
+                 "global_batch_size / data_parallel_size, as vTrain without a micro_batch_size");
   const auto schedule = keys.text({"pipeline_scheduling"});
   if (schedule) draft.say("schedule", schedule->value, *schedule->at, schedule->word);
   const auto checkpoint = keys.boolean({"use_checkpoint"});
