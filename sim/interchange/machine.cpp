@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "interchange/names.hpp"
 #include "scenario/cluster_file.hpp"
 
 namespace rehearsal::interchange {
@@ -119,7 +120,7 @@ std::string nearest_cluster(const Sheet& sheet, const scenario::Files& files) {
         2 * apart(double(spec.gpu.memory.count()), sheet.memory) + apart(spec.nvlink.value(), sheet.scale_up) +
         apart(spec.nic.value() * double(spec.nics_per_node), sheet.node_out) +
         apart(double(spec.gpus_per_node), double(sheet.gpus_per_node)) +
-        .01 * (1 - spec.fabric);  // of equals that without losses in its switches
+        (is_usual(name, files) ? 0 : .001);  // of equals the usual one
     if (distance < least) least = distance, best = name;
   }
   return best;

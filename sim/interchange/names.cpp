@@ -102,6 +102,13 @@ std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, c
   return key == "layers" ? model.layers : model.hidden;
 }
 
+bool is_usual(std::string_view cluster, const scenario::Files& files) {
+  const Names names(files);
+  const auto& rows = names.find("gpus")->items;
+  return std::any_of(rows.begin(), rows.end(),
+                     [cluster](const auto* row) { return row->find("cluster")->text == cluster; });
+}
+
 std::string gpu_by_device(std::string_view device, const scenario::Files& files) {
   const Names names(files);
   const auto* name = names.find("pci")->find(device);

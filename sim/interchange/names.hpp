@@ -20,6 +20,9 @@ std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Fi
 // none, or one that is not there.
 std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, const scenario::Files& files);
 
+// Whether a cluster is the one that stands for its GPU where nothing else is said of the machine.
+bool is_usual(std::string_view cluster, const scenario::Files& files);
+
 // The name of a GPU by the identifier of its PCI device, "0x20b0"; empty if it is not known.
 std::string gpu_by_device(std::string_view device, const scenario::Files& files);
 
