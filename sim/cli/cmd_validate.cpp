@@ -1,4 +1,4 @@
-// rehearse validate: writes down a prediction, performs the run, then compares both.
+// rehearse validate: writes down a prediction, performs the run, then compares both; or compares with traces of a run.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -10,6 +10,7 @@
 #include "cli/performing.hpp"
 #include "cli/validate_against.hpp"
 #include "cli/validate_log.hpp"
+#include "cli/validate_traces.hpp"
 #include "report/pages.hpp"
 #include "report/perfetto.hpp"
 #include "report/timeline_file.hpp"
@@ -19,23 +20,28 @@ namespace {
 
 const CommandText kValidateText{
     .name = "validate",
-    .operands = "SCENARIO --backend NAME | --against TABLE.csv... | [SCENARIO] --log FILE...",
+    .operands =
+        "SCENARIO --backend NAME | SCENARIO --trace FILE... | [SCENARIO] --log FILE... | --against TABLE.csv...",
     .summary =
         "Predicts a scenario, writes the prediction down, performs the scenario, and compares task by task.\n"
-        "With --against, predicts every run of a table of published ones and scores the predictions. With --log, the\n"
-        "steps of a training log are the measurement, and the arguments that it begins with the scenario.",
+        "With --trace and no backend, compares with traces of the run: JSON of PyTorch's profiler, one file for each\n"
+        "rank, or databases of Nsight Systems. With --log, the steps of a training log are the measurement, and the\n"
+        "arguments that it begins with the scenario. With --against, predicts every run of a table of published ones\n"
+        "and scores the predictions.",
     .more =
         "Errors are predicted / measured - 1: negative where the real run took longer. The prediction is complete "
         "before\n"
-        "the run begins, and the report holds its SHA-256; --prediction keeps it. --trace holds both,\n"
-        "one track beside the other. Exit status 1 when the median iteration is off by more than --tolerance\n"
+        "the run begins, and the report holds its SHA-256; --prediction keeps it. With --backend, --trace is written\n"
+        "and holds both, one track beside the other. Exit status 1 when the median iteration is off by more than\n"
+        "--tolerance\n"
         "(--against: the mean of the tables' mean errors). Columns of a table: see scenarios/README.md.",
     .example =
         "  rehearse validate scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%\n"
-        "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html\n"
+        "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --trace rank0.json.gz rank1.json.gz --html beside.html\n"
         "  rehearse validate --log train.log --cluster dgx-h100\n"
-        "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --log titan.log",
+        "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --log titan.log\n"
+        "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html",
     .takes_set = true};
 
 double parse_tolerance(const std::string& text) {
@@ -74,7 +80,12 @@ int run_validate(Session& session, const Arguments& arguments) {
   AgainstOptions against;
   LogOptions logs;
   PageOptions pages;
+  std::vector<std::string> traces;
   OptionList own = performing_options(options);
+  for (auto& option : own)
+    if (option.name == "trace")
+      option = {"trace", "FILE", "traces of the run to compare with; with --backend, the file to write one to", &traces,
+                true};
   own.insert(own.end(),
              {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
               {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
@@ -102,6 +113,14 @@ int run_validate(Session& session, const Arguments& arguments) {
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
   check_page_options(pages);
+  if (!traces.empty() && !line->has("backend")) {
+    for (const auto* other : {"prediction", "timeline", "compute", "warmup", "iterations", "timeout"})
+      if (line->has(other))
+        throw UserError(fmt::format("validate --trace performs nothing: --{} needs --backend", other));
+    return validate_traces(common, path, traces, within, pages, arguments);
+  }
+  if (traces.size() > 1) throw UserError("validate --backend writes one trace: give --trace one file");
+  if (!traces.empty()) options.trace = traces.front();
   auto outputs = page_outputs(pages);
   outputs.insert(outputs.end(),
                  {{"--prediction", prediction}, {"--timeline", options.timeline}, {"--trace", options.trace}});

@@ -42,6 +42,22 @@ char letter_of(graph::Pass pass) {
   return 'D';
 }
 
+char letter_of(graph::Lane lane, graph::Pass pass) {
+  using graph::Lane;
+  switch (graph::info(lane).kind) {
+    case graph::LaneKind::sends:
+    case graph::LaneKind::receives:
+      return 'P';
+    case graph::LaneKind::tiers:
+      return 'M';
+    case graph::LaneKind::collectives:
+      return lane == Lane::tensor_comm ? 'T' : lane == Lane::data_comm ? 'D' : lane == Lane::context_comm ? 'C' : 'E';
+    case graph::LaneKind::compute:
+      break;
+  }
+  return letter_of(pass);
+}
+
 char cell_letter_of(graph::Pass pass) {
   const char letter = letter_of(pass);
   return letter == 'A' ? 'B' : letter == 'O' ? 'o' : letter == 'D' ? 'c' : letter;

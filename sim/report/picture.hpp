@@ -10,6 +10,8 @@ namespace rehearsal::report {
 
 // Forward, Again (recomputation), Backward, Input gradient, Weight gradient, Optimizer, Data-parallel collectives.
 char letter_of(graph::Pass pass);
+// Likewise of a task on a lane: Tensor, Data, Context and Expert collectives, P messages, M copies between tiers.
+char letter_of(graph::Lane lane, graph::Pass pass);
 // The same with fewer letters: recomputation counts as backward, and the last two are lower-case (o, c).
 char cell_letter_of(graph::Pass pass);
 

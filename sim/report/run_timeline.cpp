@@ -15,27 +15,11 @@ using namespace page;
 namespace {
 
 using graph::Lane;
-using graph::Pass;
 
 // With more ranks than the first number, or more boxes than kMostBoxes, ranks in the middle are left out.
 constexpr std::uint32_t kMostRanks = 32, kFewestRanks = 4;
 constexpr std::size_t kMostDrawn = 24'000;
 constexpr std::size_t kMostBoxes = 12'000;  // beyond it, consecutive tasks of one pass and micro-batch are merged
-
-char kind_of(Lane lane, Pass pass) {
-  switch (graph::info(lane).kind) {
-    case graph::LaneKind::sends:
-    case graph::LaneKind::receives:
-      return 'P';
-    case graph::LaneKind::tiers:
-      return 'M';
-    case graph::LaneKind::collectives:
-      return lane == Lane::tensor_comm ? 'T' : lane == Lane::data_comm ? 'D' : lane == Lane::context_comm ? 'C' : 'E';
-    case graph::LaneKind::compute:
-      break;
-  }
-  return letter_of(pass);
-}
 
 class Boxes {
  public:
@@ -88,7 +72,7 @@ class Boxes {
       const Time start = answer_.timeline.start[task], end = answer_.timeline.end[task];
       if (row[lane] == kNoBox || start == end) continue;
       const auto& at = program.coordinates[i];
-      const char kind = kind_of(program.lane[i], at.pass);
+      const char kind = letter_of(program.lane[i], at.pass);
       if (folds_ && open[lane] != kNoBox) {
         auto& box = drawing_.boxes[open[lane]];
         if (box.kind == kind && like_[open[lane]] == at.microbatch && box.end == start) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "timeline/intervals.hpp"
@@ -36,10 +37,21 @@ Time median_of(std::vector<Time> all) {
   return *middle;
 }
 
+// As timeline::breakdown divides what is exposed: gradients first, messages last.
+constexpr std::array kOrder{graph::Category::data_comm, graph::Category::tensor_comm, graph::Category::context_comm,
+                            graph::Category::expert_comm, graph::Category::pipeline_comm};
+std::size_t order_of(graph::Category category) {
+  return std::size_t(std::find(kOrder.begin(), kOrder.end(), category) - kOrder.begin());
+}
+std::optional<graph::Category> category_at(std::size_t order) {
+  return order < kOrder.size() ? std::optional(kOrder[order]) : std::nullopt;
+}
+
 class OneTrace {
  public:
-  OneTrace(const Trace& trace, std::size_t number, const Transfers& transfers, const KernelClasses& classes)
-      : trace_(trace), number_(number), transfers_(transfers), classes_(classes) {}
+  OneTrace(const Trace& trace, std::size_t number, const Transfers& transfers, const KernelClasses& classes,
+           const GroupOf& group_of)
+      : trace_(trace), number_(number), transfers_(transfers), classes_(classes), group_of_(group_of) {}
 
   Analysis run() {
     collect();
@@ -47,6 +59,7 @@ class OneTrace {
     const auto windows = step_windows();
     result_.steps = shares(windows, std::max<std::size_t>(1, result_.step_count));
     sum_up(windows);
+    groups(windows);
     gaps();
     return std::move(result_);
   }
@@ -63,6 +76,8 @@ class OneTrace {
         continue;
       }
       all.push_back(span);
+      const auto category = group_of_(trace_, kernel);
+      by_group_[category ? order_of(*category) : kOrder.size()].push_back(i);
       const auto alone = transfers_.of(number_, i);
       const Time begins = alone ? std::max(span.start, span.end - *alone) : span.start;
       waiting.push_back({span.start, begins}), transfer.push_back({begins, span.end});
@@ -169,6 +184,30 @@ class OneTrace {
                      [](const Moved& a, const Moved& b) { return a.total > b.total; });
   }
 
+  void groups(const Intervals& windows) {
+    const auto steps = std::max<std::size_t>(1, result_.step_count);
+    auto left = exposed_;
+    for (const auto& [order, kernels] : by_group_) {
+      GroupTime group;
+      group.category = category_at(order);
+      Intervals spans;
+      for (const auto i : kernels) {
+        const auto span = interval_of(trace_.kernels[i]);
+        const Time inside = overlap({span}, windows);
+        group.total += inside, group.kernels += inside > Time{};
+        spans.push_back(span);
+      }
+      auto rest = left;
+      timeline::take(rest, timeline::merged(std::move(spans)));
+      const auto taken = without(left, rest);
+      group.total = divided(group.total, steps), group.kernels = (group.kernels + steps / 2) / steps;
+      group.exposed = divided(overlap(taken, windows), steps);
+      group.waiting = divided(overlap(without(taken, without(taken, waiting_)), windows), steps);
+      left = std::move(rest);
+      result_.groups.push_back(group);
+    }
+  }
+
   void gaps() {
     std::map<std::uint16_t, Time> by_stream;
     for (const auto& kernel : trace_.kernels)
@@ -200,6 +239,8 @@ class OneTrace {
   std::size_t number_;
   const Transfers& transfers_;
   const KernelClasses& classes_;
+  const GroupOf& group_of_;
+  std::map<std::size_t, std::vector<std::size_t>> by_group_;  // kernels that communicate, by order_of their category
   Intervals computing_, copying_, communicating_, exposed_, waiting_;
   Analysis result_;
 };
@@ -276,10 +317,11 @@ std::uint64_t Analysis::kernels(Kind kind) const {
   return all;
 }
 
-std::vector<Analysis> analyse(std::span<const Trace> traces, const KernelClasses& classes) {
+std::vector<Analysis> analyse(std::span<const Trace> traces, const KernelClasses& classes, const GroupOf& group_of) {
   const Transfers transfers(traces);
   std::vector<Analysis> all;
-  for (std::size_t t = 0; t < traces.size(); ++t) all.push_back(OneTrace(traces[t], t, transfers, classes).run());
+  for (std::size_t t = 0; t < traces.size(); ++t)
+    all.push_back(OneTrace(traces[t], t, transfers, classes, group_of).run());
   return all;
 }
 

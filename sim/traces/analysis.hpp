@@ -5,6 +5,7 @@
 // among the ranks of its group for the same collective where their traces are given, else, of messages alone, among
 // those of equal size. So a window is computing + exposed + idle.
 #pragma once
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -64,6 +65,16 @@ class Transfers {
   std::vector<std::vector<std::uint32_t>> seen_;    // by trace and transfer
 };
 
+// Communication of one kind of group, in the mean step.
+struct GroupTime {
+  std::optional<graph::Category> category;  // nothing: nobody knows
+  std::uint64_t kernels = 0;
+  Time total;             // summed; kernels at the same time count each
+  Time exposed, waiting;  // as in Shares; where several kinds are exposed at once, the first in the order of this list
+};
+// What a communication kernel is for.
+using GroupOf = std::function<std::optional<graph::Category>(const Trace&, const LaunchedKernel&)>;
+
 struct Analysis {
   Shares whole;                        // from the first kernel to the last
   Shares steps;                        // the mean step; all of `whole` where none is marked
@@ -73,6 +84,7 @@ struct Analysis {
   std::vector<ClassTime> classes;      // of the mean step, longest first
   std::vector<UnknownKernel> unknown;  // ten at most, longest first, of all steps
   Time unknown_time;                   // of all of them
+  std::vector<GroupTime> groups;       // gradients first, messages last, then those that nobody knows
   std::vector<Moved> moved;            // of all steps, longest first
   Gaps gaps;
 
@@ -81,6 +93,7 @@ struct Analysis {
 };
 
 // One for each trace.
-std::vector<Analysis> analyse(std::span<const Trace> traces, const KernelClasses& classes);
+std::vector<Analysis> analyse(std::span<const Trace> traces, const KernelClasses& classes,
+                              const GroupOf& group_of = {});
 
 }  // namespace rehearsal::traces

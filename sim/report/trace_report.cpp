@@ -1,0 +1,292 @@
+#include "report/trace_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/quantity_text.hpp"
+#include "report/validate_report.hpp"
+
+namespace rehearsal::report {
+
+using namespace page;
+namespace {
+
+constexpr std::size_t kMostMoved = 8;  // rows of collectives in the text
+
+const char* words_of(graph::Category category) {
+  switch (category) {
+    case graph::Category::data_comm:
+      return "data-parallel";
+    case graph::Category::tensor_comm:
+      return "tensor-parallel";
+    case graph::Category::context_comm:
+      return "context-parallel";
+    case graph::Category::expert_comm:
+      return "experts";
+    default:
+      return "between stages";
+  }
+}
+
+std::vector<BesideRow> by_group(const MeasuredRank& rank, bool exposed) {
+  std::vector<BesideRow> rows;
+  const auto measured = [&](graph::Category category) -> const traces::GroupTime* {
+    for (const auto& group : rank.measured.groups)
+      if (group.category == category) return &group;
+    return nullptr;
+  };
+  for (const auto category : {graph::Category::data_comm, graph::Category::tensor_comm, graph::Category::context_comm,
+                              graph::Category::expert_comm, graph::Category::pipeline_comm}) {
+    const auto& predicted = rank.predicted.groups[static_cast<std::size_t>(category)];
+    const auto* group = measured(category);
+    if (predicted.total == Time{} && predicted.exposed == Time{} && !group) continue;
+    BesideRow row{graph::name(category), words_of(category), exposed ? predicted.exposed : predicted.total, Time{}};
+    if (group) row.measured = exposed ? group->exposed - group->waiting : group->total, row.kernels = group->kernels;
+    rows.push_back(std::move(row));
+  }
+  for (const auto& group : rank.measured.groups)
+    if (!group.category)
+      rows.push_back({"unknown",
+                      "of no group of the scenario",
+                      {},
+                      exposed ? group.exposed - group.waiting : group.total,
+                      group.kernels});
+  return rows;
+}
+
+std::string cell(const std::optional<Time>& time) { return time ? show(*time) : "-"; }
+
+std::vector<std::string> cells(const BesideRow& row, bool with_kernels) {
+  const auto error = row.error();
+  std::vector<std::string> all{row.name, cell(row.predicted), cell(row.measured), error ? signed_share(*error) : "-"};
+  if (with_kernels) all.push_back(row.kernels ? grouped(*row.kernels) : "");
+  return all;
+}
+
+std::string table_of(const std::vector<BesideRow>& rows, std::string head, const Paint& paint, int width,
+                     bool kernels) {
+  std::vector<std::vector<std::string>> all{{std::move(head), "predicted", "measured", "error"}};
+  if (kernels) all[0].push_back("kernels");
+  for (const auto& row : rows) all.push_back(cells(row, kernels));
+  return table(all, paint, width, {true});
+}
+
+std::string machine_of(const traces::Trace& trace) {
+  if (trace.gpu.name.empty()) return "GPU not named";
+  std::string text = trace.gpu.name;
+  if (trace.gpu.multiprocessors) text += fmt::format(", {} multiprocessors", trace.gpu.multiprocessors);
+  if (trace.gpu.memory) text += ", " + show(Bytes(trace.gpu.memory));
+  return text;
+}
+
+std::string steps_of(const MeasuredRank& rank) {
+  const auto& lengths = rank.measured.lengths;
+  if (rank.measured.step_count == 0)
+    return fmt::format("no step marked: {} from first to last kernel", show(rank.measured.step));
+  const auto [least, most] = std::minmax_element(lengths.begin(), lengths.end());
+  return fmt::format("{} step{} of {}", lengths.size(), lengths.size() == 1 ? "" : "s",
+                     lengths.size() == 1 ? show(*least) : fmt::format("{} to {}", show(*least), show(*most)));
+}
+
+std::string moved_table(const MeasuredRank& rank, const Paint& paint, int width) {
+  std::vector<std::vector<std::string>> rows{{"collective", "size", "ranks", "count", "median", "transfer"}};
+  for (const auto& one : rank.measured.moved) {
+    if (rows.size() > kMostMoved) {
+      rows.emplace_back(rows[0].size())[0] = fmt::format("... {} more", rank.measured.moved.size() - kMostMoved);
+      break;
+    }
+    rows.push_back({one.what.name, one.what.bytes() > Bytes{} ? show(one.what.bytes()) : "-",
+                    std::to_string(one.what.size), grouped(one.count), show(one.median),
+                    one.transfer > Time{} ? show(one.transfer) : "-"});
+  }
+  return rows.size() == 1 ? "" : "\n" + table(rows, paint, width, {true});
+}
+
+std::string samples_table(const MeasuredRank& rank, const Paint& paint, int width) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::vector<std::string>> rows{{"kernels with shapes", "count", "median", "rate"}};
+  const auto add = [&](const traces::Sample& sample, std::string what, std::string rate) {
+    rows.push_back({std::move(what), grouped(sample.count), show(sample.median), std::move(rate)});
+  };
+  for (const auto& s : rank.samples.gemms) {
+    if (rows.size() > kMost) break;
+    add(s, graph::describe(s.gemm), fmt::format("{:.1f} TFLOP/s", s.flop_rate() / 1e12));
+  }
+  for (const auto& s : rank.samples.attention) {
+    if (rows.size() > kMost + 2) break;
+    add(s, graph::describe(s.attention), "");
+  }
+  for (const auto& s : rank.samples.memory_bound) {
+    if (rows.size() > kMost + 4) break;
+    add(s, fmt::format("{} of {}", s.name, show(s.traffic)),
+        fmt::format("{:.2f} TB/s", double(s.traffic.count()) / to_seconds(s.median) / 1e12));
+  }
+  return rows.size() == 1 ? "" : "\n" + table(rows, paint, width, {true});
+}
+
+std::string rank_text(const MeasuredRank& rank, const Paint& paint, int width) {
+  const auto& m = rank.measured;
+  std::string text = "\n" + paint.bold(fmt::format("Rank {}", *rank.trace->rank)) +
+                     fmt::format(", {}: {}; {}\n", rank.trace->file, machine_of(*rank.trace), steps_of(rank));
+  text += table_of(rank.parts(), "where the step goes", paint, width, false);
+  text += fmt::format("Measured: busy {}, exposed communication with waiting {}, idle {} of the step.\n",
+                      show_amount(m.steps.busy() / m.steps.window, Unit::share),
+                      show_amount(m.steps.exposed / m.steps.window, Unit::share),
+                      show_amount(m.steps.idle() / m.steps.window, Unit::share));
+  if (m.gaps.count)
+    text += fmt::format("Between kernels of the busiest stream: {} pauses below {}, {} in all, {} each (median).\n",
+                        grouped(m.gaps.count), show(traces::kLaunchGap), show(m.gaps.total), show(m.gaps.median));
+  text += "\n" + table_of(rank.kinds(), "kernels, added up", paint, width, true);
+  if (const auto rows = rank.totals(); !rows.empty()) {
+    text += "\n" + table_of(rows, "communication, added up", paint, width, true);
+    text += "\n" + table_of(rank.shown(), "of it exposed, without waiting", paint, width, false);
+  }
+  text += moved_table(rank, paint, width) + samples_table(rank, paint, width);
+  if (!m.unknown.empty()) {
+    Time all;
+    for (const auto& one : m.classes) all += one.time * std::int64_t(std::max<std::size_t>(1, m.step_count));
+    text += fmt::format("\nKernels of no class: {} of the time of all kernels (rules: configs/kernel_classes.yaml)\n",
+                        show_amount(m.unknown_time / all, Unit::share));
+    for (const auto& one : m.unknown)
+      text += fmt::format("  {:>7} {}\n", show_amount(one.time / all, Unit::share),
+                          one.name.substr(0, std::size_t(std::max(20, width - 12))));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<double> BesideRow::error() const {
+  if (!predicted || !measured || *measured <= Time{}) return std::nullopt;
+  return *predicted / *measured - 1;
+}
+
+std::vector<BesideRow> MeasuredRank::parts() const {
+  const auto m = traces::measured_parts(measured);
+  const auto& p = predicted.parts;
+  std::vector<BesideRow> rows{{"step", measured.step_count > 1 ? "step, on average" : "step", p.step, m.step},
+                              {"computing", "computing", p.computing, m.computing},
+                              {"exposed_communication", "exposed communication", p.exposed, m.exposed}};
+  if (p.offload > Time{} || m.offload > Time{})
+    rows.push_back({"offload", "copies, nothing else running", p.offload, m.offload});
+  rows.push_back({"idle", "idle and waiting", p.idle, m.idle});
+  rows.push_back({"waiting", "  of it in communication kernels", {}, measured.steps.waiting});
+  return rows;
+}
+
+std::vector<BesideRow> MeasuredRank::kinds() const {
+  std::vector<BesideRow> rows;
+  const auto times = measured.by_kind();
+  for (const auto& row : traces::kKindTable) {
+    const Time p = predicted.by_kind[traces::index(row.kind)], m = times[traces::index(row.kind)];
+    if (p > Time{} || m > Time{})
+      rows.push_back({std::string(row.name), std::string(row.words), p, m, measured.kernels(row.kind)});
+  }
+  return rows;
+}
+
+std::vector<BesideRow> MeasuredRank::totals() const { return by_group(*this, false); }
+std::vector<BesideRow> MeasuredRank::shown() const { return by_group(*this, true); }
+
+Time TraceReport::measured_step() const {
+  std::vector<Time> all;
+  for (const auto& rank : ranks) all.insert(all.end(), rank.measured.lengths.begin(), rank.measured.lengths.end());
+  const auto middle = all.begin() + std::ptrdiff_t((all.size() - 1) / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+bool TraceReport::within_tolerance() const { return !tolerance || std::abs(error()) <= *tolerance; }
+
+TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, const traces::KernelClasses& classes) {
+  TraceReport report{predicted, {}, {}, [](auto&, auto&) { return std::nullopt; }};
+  const auto& scenario = predicted.scenario();
+  const auto& graph = predicted.graph();
+  // Stages with layouts of their own have no mesh that holds for all of them.
+  std::optional<plan::Mesh> mesh;
+  if (scenario.concrete && scenario.parallelism.layouts.empty())
+    mesh = plan::mesh_of(scenario.parallelism, scenario.placement);
+  const auto gpus = predicted.summary.gpus;
+  for (const auto& trace : all)
+    if (*trace.rank < 0 || (gpus > 0 && *trace.rank >= gpus))
+      throw UserError(std::vector<Diagnostic>{
+          {{trace.file},
+           fmt::format("is of rank {}, and the job of the scenario has ranks 0 to {}; predict the job that was traced",
+                       *trace.rank, gpus - 1)}});
+  if (mesh) report.group_of = traces::groups_of(*mesh);
+  auto analyses = traces::analyse(all, classes, report.group_of);
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    const auto& trace = all[t];
+    MeasuredRank rank;
+    rank.trace = &trace, rank.measured = std::move(analyses[t]), rank.samples = traces::samples(trace);
+    rank.rank = traces::rank_for(graph, *trace.rank, mesh ? &*mesh : nullptr);
+    rank.predicted = traces::predicted_step(graph, predicted.timeline, rank.rank, predicted.lowered->durations);
+    const auto warn = [&](const std::string& what) { report.warnings.push_back(trace.file + ": " + what); };
+    for (const auto& note : trace.notes) warn(note);
+    if (trace.steps.empty())
+      warn("marks no steps (prof.step(), or NVTX ranges such as 'step 3'): all of it is taken as one step");
+    if (trace.world && gpus > 0 && *trace.world != gpus)
+      warn(fmt::format("is of a job of {} ranks, and {} are predicted", *trace.world, gpus));
+    if (scenario.concrete && trace.gpu.memory > 0) {
+      const auto& gpu = scenario.concrete->cluster.gpu;
+      const double ratio = double(trace.gpu.memory) / double(gpu.memory.count());
+      if (ratio < .85 || ratio > 1.15)
+        warn(fmt::format("was measured on '{}' with {}, and predicted is {} with {}", trace.gpu.name,
+                         show(Bytes(trace.gpu.memory)), gpu.name, show(gpu.memory)));
+    }
+    report.ranks.push_back(std::move(rank));
+  }
+  return report;
+}
+
+std::string trace_text(const TraceReport& r, const page::TextStyle& style) {
+  const Paint paint{style.color};
+  std::string text = paint.bold(r.predicted.summary.name) + "\n";
+  text += fmt::format("predicted, beside the trace{} of {} rank{}\n\n", r.ranks.size() == 1 ? "" : "s", r.ranks.size(),
+                      r.ranks.size() == 1 ? "" : "s");
+  text += fmt::format("  Predicted    {}\n", paint.bold(show(r.predicted.summary.iteration)));
+  text +=
+      fmt::format("  Measured     {:<16} {}\n", paint.bold(show(r.measured_step())), paint.dim("median of the steps"));
+  text += fmt::format("  Error        {:<16} {}\n", paint.bold(signed_share(r.error())),
+                      paint.dim("predicted / measured - 1: negative where the run took longer"));
+  if (r.tolerance)
+    text += fmt::format("  Tolerance    {:<16} {}\n", fmt::format("{:.1f} %", *r.tolerance * 100),
+                        r.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));
+  for (const auto& rank : r.ranks) text += rank_text(rank, paint, style.width);
+  const std::vector<std::string> apart(traces::kNotToldApart.begin(), traces::kNotToldApart.end());
+  text += notes("What names of kernels do not tell", apart, style.width, paint);
+  text += notes("Warnings", r.warnings, style.width, paint);
+  text += notes("Warnings of the prediction", r.predicted.warnings, style.width, paint);
+  return fit(text, style.width);
+}
+
+std::string trace_json(const TraceReport& r) {
+  auto json = to_json(r.predicted);
+  json["trace"] = trace_answer().json(r);
+  return json.dump(2) + "\n";
+}
+
+std::string trace_csv(const TraceReport& r) {
+  const auto seconds_of = [](const std::optional<Time>& time) {
+    return time ? fmt::format("{}", to_seconds(*time)) : "";
+  };
+  std::string csv = csv_line({"rank", "about", "name", "predicted_s", "measured_s", "error", "kernels"});
+  for (const auto& rank : r.ranks) {
+    const auto add = [&](const char* about, const std::vector<BesideRow>& rows) {
+      for (const auto& row : rows) {
+        const auto error = row.error();
+        csv += csv_line({std::to_string(*rank.trace->rank), about, row.key, seconds_of(row.predicted),
+                         seconds_of(row.measured), error ? fmt::format("{}", *error) : "",
+                         row.kernels ? std::to_string(*row.kernels) : ""});
+      }
+    };
+    add("step", rank.parts()), add("kernels", rank.kinds()), add("communication", rank.totals()),
+        add("exposed", rank.shown());
+  }
+  return csv;
+}
+
+}  // namespace rehearsal::report
