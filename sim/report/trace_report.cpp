@@ -167,13 +167,19 @@ std::optional<double> BesideRow::error() const {
 std::vector<BesideRow> MeasuredRank::parts() const {
   const auto m = traces::measured_parts(measured);
   const auto& p = predicted.parts;
-  std::vector<BesideRow> rows{{"step", measured.step_count > 1 ? "step, on average" : "step", p.step, m.step},
-                              {"computing", "computing", p.computing, m.computing},
-                              {"exposed_communication", "exposed communication", p.exposed, m.exposed}};
+  std::vector<BesideRow> rows{
+      {"step", measured.step_count > 1 ? "step, on average" : "step", p.step, m.step},
+      {"computing", "computing", p.computing, m.computing},
+      {"exposed_communication", measured.waiting_known ? "exposed communication" : "exposed communication, waiting too",
+       p.exposed, m.exposed}};
   if (p.offload > Time{} || m.offload > Time{})
     rows.push_back({"offload", "copies, nothing else running", p.offload, m.offload});
   rows.push_back({"idle", "idle and waiting", p.idle, m.idle});
-  rows.push_back({"waiting", "  of it in communication kernels", {}, measured.steps.waiting});
+  if (measured.steps.communicating > Time{})
+    rows.push_back({"waiting",
+                    "  of it in communication kernels",
+                    {},
+                    measured.waiting_known ? std::optional(measured.steps.waiting) : std::nullopt});
   return rows;
 }
 

@@ -113,6 +113,10 @@ Context context_of(const graph::Program& program, std::size_t task) {
 
 }  // namespace
 
+Category category_of(const graph::Work& work, Pass pass, Lane lane) {
+  return std::visit(CategoryOf{{pass, lane, pass == Pass::recompute}}, work);
+}
+
 bool is_data_parallel(Pass pass, Lane lane) {
   return graph::info(lane).idle_is == Category::data_comm || pass == Pass::gradient_reduce ||
          pass == Pass::parameter_gather || pass == Pass::embedding_reduce;

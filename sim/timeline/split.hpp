@@ -24,6 +24,9 @@ class Splits {
   std::map<std::tuple<WorkId, graph::Pass, graph::Lane>, Breakdown> known_;  // alone
 };
 
+// Of a work that is no sequence, and of what a kernel runs beside by itself.
+graph::Category category_of(const graph::Work& work, graph::Pass pass, graph::Lane lane);
+
 // Which lanes and passes make a collective one of data parallelism.
 bool is_data_parallel(graph::Pass pass, graph::Lane lane);
 

@@ -67,6 +67,7 @@ class OneTrace {
  private:
   void collect() {
     Intervals kernels, copies, all, waiting, transfer;
+    bool known = false;
     for (std::size_t i = 0; i < trace_.kernels.size(); ++i) {
       const auto& kernel = trace_.kernels[i];
       const auto span = interval_of(kernel);
@@ -79,9 +80,11 @@ class OneTrace {
       const auto category = group_of_(trace_, kernel);
       by_group_[category ? order_of(*category) : kOrder.size()].push_back(i);
       const auto alone = transfers_.of(number_, i);
+      known |= alone.has_value();
       const Time begins = alone ? std::max(span.start, span.end - *alone) : span.start;
       waiting.push_back({span.start, begins}), transfer.push_back({begins, span.end});
     }
+    result_.waiting_known = known || all.empty();
     kernels = timeline::merged(std::move(kernels)), copies = timeline::merged(std::move(copies));
     communicating_ = timeline::merged(std::move(all));
     computing_ = kernels;

@@ -17,7 +17,8 @@
 namespace rehearsal::traces {
 
 struct Shares {
-  Time window, computing, copying, communicating, exposed, waiting;  // copying: copies while nothing else runs
+  Time window, computing, copying, communicating, exposed;  // copying: copies while nothing else runs
+  Time waiting;                                             // zero also where no transfer is known
   Time idle() const { return window - computing - exposed; }
   Time busy() const { return computing + exposed; }
 };
@@ -87,13 +88,15 @@ struct Analysis {
   std::vector<GroupTime> groups;       // gradients first, messages last, then those that nobody knows
   std::vector<Moved> moved;            // of all steps, longest first
   Gaps gaps;
+  bool waiting_known = false;  // of some communication kernel, or there is none
 
   TimeByKind by_kind() const;
   std::uint64_t kernels(Kind kind) const;  // of the mean step
 };
 
 // One for each trace.
-std::vector<Analysis> analyse(std::span<const Trace> traces, const KernelClasses& classes,
-                              const GroupOf& group_of = {});
+std::vector<Analysis> analyse(
+    std::span<const Trace> traces, const KernelClasses& classes,
+    const GroupOf& group_of = [](auto&, auto&) { return std::nullopt; });
 
 }  // namespace rehearsal::traces

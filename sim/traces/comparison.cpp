@@ -73,14 +73,15 @@ Predicted predicted_step(const graph::TaskGraph& graph, const timeline::Timeline
   const auto& self = graph.ranks()[rank.index()];
   const auto& program = graph.program_of(self);
   Predicted result;
-  timeline::Splits splits(graph, durations);
   for (std::size_t i = 0; i < program.size(); ++i) {
     const Time span = timeline.end[self.first_task + i] - timeline.start[self.first_task + i];
     const auto alone = durations[program.work[i].index()];
-    const auto kinds = time_by_kind(graph, program.work[i], program.coordinates[i].pass, durations);
-    for (std::size_t k = 0; k < kKinds; ++k) result.by_kind[k] += scaled(kinds[k], span, alone);
-    const auto parts = splits.task(program, i, span, false);
-    for (std::size_t c = 0; c < parts.size(); ++c) result.groups[c].total += parts[c];
+    const auto pass = program.coordinates[i].pass;
+    each_kernel(graph, program.work[i], pass, durations, [&](const graph::Work& work, Kind kind, Time time) {
+      const Time lasts = scaled(time, span, alone);
+      result.by_kind[index(kind)] += lasts;
+      if (communicates(kind)) result.groups[at(timeline::category_of(work, pass, program.lane[i]))].total += lasts;
+    });
   }
   const auto parts = timeline::breakdown(graph, timeline, rank, durations);
   for (const Category category : {Category::data_comm, Category::tensor_comm, Category::context_comm,

@@ -40,26 +40,25 @@ struct KindOf {
   std::optional<Kind> operator()(const graph::Overlapped&) const { return std::nullopt; }
 };
 
-void add(const graph::TaskGraph& graph, WorkId work, std::int64_t count, graph::Pass pass,
-         std::span<const Time> durations, TimeByKind& times) {
+void visit(const graph::TaskGraph& graph, WorkId work, std::int64_t count, graph::Pass pass,
+           std::span<const Time> durations, const EachKernel& kernel) {
   const graph::Work& what = graph.work(work);
   if (const auto* sequence = std::get_if<graph::Sequence>(&what)) {
-    for (const auto& item : sequence->items) add(graph, item.work, count * item.count, pass, durations, times);
+    for (const auto& item : sequence->items) visit(graph, item.work, count * item.count, pass, durations, kernel);
   } else if (const auto* both = std::get_if<graph::Overlapped>(&what)) {
-    add(graph, both->kernel, count, pass, durations, times);
-    add(graph, both->collective, count, pass, durations, times);
+    visit(graph, both->kernel, count, pass, durations, kernel);
+    visit(graph, both->collective, count, pass, durations, kernel);
   } else if (const auto kind = std::visit(KindOf{pass}, what)) {
-    times[index(*kind)] += durations[work.index()] * count;
+    kernel(what, *kind, durations[work.index()] * count);
   }
 }
 
 }  // namespace
 
-TimeByKind time_by_kind(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations) {
+void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations,
+                 const EachKernel& kernel) {
   INVARIANT(durations.size() == graph.works().size(), "one duration per work");
-  TimeByKind times{};
-  add(graph, work, 1, pass, durations, times);
-  return times;
+  visit(graph, work, 1, pass, durations, kernel);
 }
 
 }  // namespace rehearsal::traces

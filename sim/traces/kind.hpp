@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -31,13 +32,16 @@ inline constexpr std::array<KindInfo, kKinds> kKindTable{{
 constexpr const KindInfo& info(Kind kind) { return kKindTable[index(kind)]; }
 constexpr bool communicates(Kind kind) { return kind == Kind::collective || kind == Kind::message; }
 
-// By kind, the time of the works that a task consists of, when each runs alone: a Sequence by its items. Works that are
-// no kernels (a host that is behind, a receive, what hosts compute) have none.
 using TimeByKind = std::array<Time, kKinds>;
-TimeByKind time_by_kind(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations);
+
+// The kernels that a work consists of, when it runs alone: of a Sequence its items, of Overlapped both. Works that are
+// no kernels (a host that is behind, a receive, what hosts compute) are left out.
+using EachKernel = std::function<void(const graph::Work& work, Kind kind, Time time)>;
+void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations,
+                 const EachKernel& kernel);
 
 // What names of kernels do not tell, so that no comparison by kind does: in sentences.
-inline constexpr std::array<std::string_view, 4> kNotToldApart{
+inline constexpr std::array<std::string_view, 5> kNotToldApart{
     "Kernels of a recomputation have the names of those of the forward pass: both count with their kind.",
     "Kernels of the optimizer that are matrix products or plain elementwise ones count as such.",
     "Measured communication includes waiting for the other ranks; with the traces of all members of a group the "

@@ -119,6 +119,7 @@ constexpr Word kWords[] = {
     {Where::event, "name", Key::name},
     {Where::event, "ts", Key::start},
     {Where::event, "dur", Key::duration},
+    {Where::event, "pid", Key::device},  // of what runs on a GPU
     {Where::event, "args", Key::args},
     {Where::args, "External id", Key::external},
     {Where::args, "external id", Key::external},
@@ -288,6 +289,9 @@ class Handler {
         return;
       case Key_::duration:
         event_.duration = nanoseconds(text);
+        return;
+      case Key_::device:
+        event_.device = integer(text).value_or(-1);
         return;
       default:
         return;
