@@ -49,12 +49,6 @@ void fsdp_sharding(Keys& fsdp, Draft& draft) {
   });
 }
 
-std::string small_letters(std::string_view text) {
-  std::string all;
-  for (const char c : text) all += char(std::tolower(static_cast<unsigned char>(c)));
-  return all;
-}
-
 }  // namespace
 
 void read_fsdp(Keys fsdp, Draft& draft) {

@@ -63,9 +63,14 @@ std::optional<std::int64_t> integer_of(std::string_view text) {
   return std::int64_t(*value);
 }
 
+std::string small_letters(std::string_view text) {
+  std::string all(text);
+  for (char& c : all) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return all;
+}
+
 std::optional<bool> boolean_of(std::string_view text) {
-  std::string word;
-  for (const char c : text) word += char(std::tolower(static_cast<unsigned char>(c)));
+  const auto word = small_letters(text);
   if (word == "true" || word == "yes" || word == "on" || word == "1") return true;
   if (word == "false" || word == "no" || word == "off" || word == "0") return false;
   return {};

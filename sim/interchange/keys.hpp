@@ -85,6 +85,7 @@ Json json_of(const scenario::Node& node);
 std::optional<std::int64_t> integer_of(std::string_view text);
 std::optional<double> number_of(std::string_view text);
 std::optional<bool> boolean_of(std::string_view text);
+std::string small_letters(std::string_view text);
 // None of JSON, YAML and Python.
 bool is_none(const scenario::Node& node);
 

@@ -86,12 +86,6 @@ constexpr std::array kLines{LogLine{"Megatron", "elapsed time per iteration (ms)
                             LogLine{"Hugging Face Trainer", "'train_runtime':", kTrainer, true,
                                     "the mean of the whole run, its first steps and evaluations included"}};
 
-std::string small_letters(std::string_view text) {
-  std::string all(text);
-  for (char& c : all) c = char(std::tolower(static_cast<unsigned char>(c)));
-  return all;
-}
-
 // The number that follows, behind spaces, with its thousands separated or not: "  6,512", "1147.6/1150.0".
 std::optional<double> number_behind(std::string_view text) {
   std::size_t at = 0;

@@ -9,17 +9,12 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "interchange/keys.hpp"
 #include "interchange/names.hpp"
 #include "scenario/cluster_file.hpp"
 
 namespace rehearsal::interchange {
 namespace {
-
-std::string small(std::string_view text) {
-  std::string all;
-  for (const char c : text) all += char(std::tolower(static_cast<unsigned char>(c)));
-  return all;
-}
 
 double peak_of(const cluster::Gpu& gpu) {
   for (const auto precision : {Precision::fp16, Precision::bf16})
@@ -109,7 +104,7 @@ void complete_fabric(Draft& draft, const cluster::ClusterSpec& base) {
 std::string nearest_cluster(const Sheet& sheet, const scenario::Files& files) {
   std::string best;
   double least = std::numeric_limits<double>::max();
-  const auto asked = small(sheet.gpu);
+  const auto asked = small_letters(sheet.gpu);
   for (const auto& name : files.names_in(files.home() + "/configs/clusters")) {
     if (name == "this-machine") continue;
     const auto spec = scenario::load_named_cluster(name, {}, files).spec;

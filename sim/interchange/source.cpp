@@ -61,10 +61,10 @@ bool looks_like_toml(std::string_view text) {
     const auto value = equals == std::string_view::npos ? equals : line.find_first_not_of(" \t", equals + 1);
     // Other files and shells have bare words behind '='.
     const auto is_value = [&] {
-      const auto text = line.substr(value);
-      return std::isdigit(static_cast<unsigned char>(text[0])) ||
-             std::string_view("\"'[{+-").find(text[0]) != text.npos || text.starts_with("true") ||
-             text.starts_with("false") || text.starts_with("inf") || text.starts_with("nan");
+      const auto word = line.substr(value);
+      return std::isdigit(static_cast<unsigned char>(word[0])) ||
+             std::string_view("\"'[{+-").find(word[0]) != word.npos || word.starts_with("true") ||
+             word.starts_with("false") || word.starts_with("inf") || word.starts_with("nan");
     };
     return value != std::string_view::npos && !key.empty() && line.find(':') > equals &&
            first_word_of(line.substr(key.size())).starts_with('=') && is_value();

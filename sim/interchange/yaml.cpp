@@ -8,6 +8,7 @@
 #include <set>
 
 #include "interchange/import.hpp"
+#include "interchange/keys.hpp"
 #include "scenario/diagnostics.hpp"
 #include "scenario/document.hpp"
 
@@ -29,8 +30,7 @@ bool is_plain(std::string_view text) {
            std::string_view("_-./ +()").find(c) != std::string_view::npos;
   };
   static constexpr std::array<std::string_view, 8> kWords{"true", "false", "null", "yes", "no", "on", "off", "~"};
-  std::string small;
-  for (const char c : text) small += char(std::tolower(static_cast<unsigned char>(c)));
+  const auto small = small_letters(text);
   return std::isalpha(static_cast<unsigned char>(text.front())) && std::all_of(text.begin(), text.end(), safe) &&
          std::find(kWords.begin(), kWords.end(), small) == kWords.end();
 }

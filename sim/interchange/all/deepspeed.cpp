@@ -318,8 +318,7 @@ class DeepSpeed {
     section.ignore({"params", "legacy_fusion"});
     section.finish();
     if (!type) return;
-    std::string word;
-    for (const char c : type->value) word += char(std::tolower(static_cast<unsigned char>(c)));
+    const auto word = small_letters(type->value);
     const std::string ours = word == "adam" || word == "adamw" || word == "fusedadam" || word == "deepspeedcpuadam"
                                  ? "adamw"
                              : word == "muon" || word == "sgd" ? word

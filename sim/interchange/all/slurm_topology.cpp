@@ -13,14 +13,8 @@
 namespace rehearsal::interchange {
 namespace {
 
-std::string in_small(std::string_view text) {
-  std::string all;
-  for (const char c : text) all += char(std::tolower(static_cast<unsigned char>(c)));
-  return all;
-}
-
 bool is_entry(std::string_view line) {
-  const auto small = in_small(line.substr(0, 12));
+  const auto small = small_letters(line.substr(0, 12));
   return small.starts_with("switchname=") || small.starts_with("blockname=");
 }
 
@@ -116,7 +110,7 @@ Topology of_conf(const Source& source) {
     std::map<std::string, std::string> keys;
     for (const auto& word : words_of(text))
       if (const auto equals = word.find('='); equals != std::string::npos)
-        keys[in_small(word.substr(0, equals))] = word.substr(equals + 1);
+        keys[small_letters(word.substr(0, equals))] = word.substr(equals + 1);
     text.clear();
     if (keys.contains("blocksizes")) all.sizes = keys["blocksizes"], all.sizes_line = number;
     for (const auto& [key, of] : {std::pair("switchname", &all.switches), std::pair("blockname", &all.blocks)})
