@@ -15,7 +15,7 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-constexpr std::size_t kMostRanks = 16;  // of the picture
+constexpr std::size_t kMostDrawnRanks = 16;  // of the picture
 // A pause shorter than this part of the step is not seen: what stands on both sides of it is drawn as one.
 constexpr std::int64_t kFinest = 4000;
 
@@ -61,7 +61,7 @@ class BothTimelines {
   Timeline run() {
     drawing_.title = report_.predicted.summary.name;
     drawing_.subtitle = "predicted, and below it measured";
-    const auto fold = elided_rows(std::uint32_t(report_.ranks.size()), kMostRanks);
+    const auto fold = elided_rows(std::uint32_t(report_.ranks.size()), kMostDrawnRanks);
     for (std::uint32_t r = 0; r < report_.ranks.size(); ++r) {
       if (fold.hidden && r == fold.first) r += fold.hidden;
       predicted(report_.ranks[r]);
