@@ -128,7 +128,8 @@ TEST_CASE("contradictions and wrong values have their place") {
   CHECK(holds(refusal([] { ds("\"stage\": 1, \"offload_optimizer\": {\"device\": \"disk\"}"); }),
               "'zero_optimization.offload_optimizer.device' must be cpu, nvme or none; found disk"));
   const auto odd = ds("\"stage\": 1, \"reduce_bucket_sise\": 5", ", \"optimizer\": {\"type\": \"OneBitAdam\"}");
-  CHECK(names(odd.draft.unknown(), "zero_optimization.reduce_bucket_sise; did you mean 'reduce_bucket_size'?"));
+  CHECK(names(odd.draft.unknown(),
+              "zero_optimization.reduce_bucket_sise; did you mean 'zero_optimization.reduce_bucket_size'?"));
   CHECK(names(odd.draft.unworded(), "optimizer.type: OneBitAdam"));
 }
 
