@@ -48,8 +48,9 @@ struct Table {
 // layout.hpp does.
 std::string text(const Table& table, const Paint& paint, int width = 0);
 
-enum class Unit : std::uint8_t { none, seconds, bytes, share, change, money };
-std::string show_amount(double amount, Unit unit);  // "1.2 s", "79.1 GiB", "38.2 %", "+1.25 %", "1,200"
+enum class Unit : std::uint8_t { none, seconds, bytes, share, change, error, money };
+// "1.2 s", "79.1 GiB", "38.2 %", "+1.25 %", "-4.1 %", "1,200".
+std::string show_amount(double amount, Unit unit);
 
 // Stacked bars, one per row; beyond kMostBars rows the middle is left out.
 inline constexpr std::uint32_t kMostBars = 48;

@@ -84,6 +84,8 @@ std::string show_amount(double amount, Unit unit) {
       return fmt::format("{:.1f} %", 100 * amount);
     case Unit::change:
       return fmt::format("{:+.2f} %", 100 * amount);
+    case Unit::error:
+      return fmt::format("{:+.1f} %", 100 * amount);
     case Unit::money:
       return grouped(std::uint64_t(std::llround(std::max(0., amount))));
     case Unit::none:

@@ -19,10 +19,8 @@ Shown<Result> iterations() {
   using timeline::Spread;
   return Shown<Result>("The iterations that count.")
       .figure("measured", Unit::none, "measured", "how many", spread(&Spread::iterations))
-      .figure("median_s", Unit::seconds, "median", "", spread(&Spread::median))
-      .figure("p10_s", Unit::seconds, "p10", "", spread(&Spread::p10))
-      .figure("p90_s", Unit::seconds, "p90", "", spread(&Spread::p90))
-      .figure("minimum_s", Unit::seconds, "minimum", "", spread(&Spread::minimum))
+      .figures(Unit::seconds, "median_s", spread(&Spread::median), "p10_s", spread(&Spread::p10), "p90_s",
+               spread(&Spread::p90), "minimum_s", spread(&Spread::minimum))
       .figure("each_s", Unit::seconds, "each", "in order", [](auto& r) { return r.timeline.iteration_end; })
       .figure("predicted_s", Unit::seconds, "predicted", "", in_measured(&Measured::predicted))
       .figure("disturbed", Unit::none, "disturbed", "", [](auto& r) { return !r.timeline.disturbances.empty(); })
@@ -108,8 +106,7 @@ Shown<Verification> verification() {
       .figure("elements", Unit::none, "elements", "", &V::elements)
       .figure("ill_conditioned_elements", Unit::none, "ill-conditioned", "whose gradients are near zero",
               &V::ill_conditioned)
-      .figure("tolerance", Unit::none, "tolerance", "", &V::tolerance)
-      .figure("worst_tensor", Unit::none, "worst tensor", "", &V::worst_tensor)
+      .figures(Unit::none, "tolerance", &V::tolerance, "worst_tensor", &V::worst_tensor)
       .figure("replica_difference", Unit::none, "replicas differ", "", &V::replica_difference)
       .figure("ok", Unit::none, "verified", "", &V::ok)
       .figure("failures", Unit::none, "failures", "in sentences", &V::failures);

@@ -175,8 +175,7 @@ Shown<answer::TrafficSummary> traffic() {
 Shown<lower::StageTransfers::Volume> volume() {
   using Volume = lower::StageTransfers::Volume;
   return Shown<Volume>("For each micro-batch.")
-      .figure("messages", Unit::none, "messages", "", &Volume::messages)
-      .figure("bytes", Unit::none, "bytes", "", &Volume::bytes)
+      .figures(Unit::none, "messages", &Volume::messages, "bytes", &Volume::bytes)
       .figure("nic_bytes", Unit::none, "over NICs", "", &Volume::out_of_domains);
 }
 
@@ -207,8 +206,7 @@ Shown<Result> faults() {
             faulted(&Faulted::each))
       .rows("waits",
             Shown<Faulted::Waits>("GPUs that wait for a group with a slow GPU.")
-                .figure("for_rank", Unit::none, "for rank", "", &Faulted::Waits::awaited)
-                .figure("node", Unit::none, "node", "", &Faulted::Waits::node)
+                .figures(Unit::none, "for_rank", &Faulted::Waits::awaited, "node", &Faulted::Waits::node)
                 .figure("group", Unit::none, "group", "", [](auto& w) { return name(w.axes); })
                 .figure("gpus", Unit::none, "GPUs", "that wait", &Faulted::Waits::gpus)
                 .figure("mean_s", Unit::seconds, "mean", "of a waiting GPU", &Faulted::Waits::mean)
@@ -374,29 +372,14 @@ std::string run_json(std::span<const Result> answers) {
 }
 
 std::string run_csv(std::span<const Result> answers) {
-  static const std::vector<CsvColumn> kColumns{
-      {"name", "/scenario/name"},
-      {"file", "/scenario/file"},
-      {"gpus"},
-      {"microbatches"},
-      {"iteration_s"},
-      {"samples_per_s"},
-      {"tokens_per_s"},
-      {"model_tflops_per_gpu"},
-      {"hardware_tflops_per_gpu"},
-      {"mfu"},
-      {"hfu"},
-      {"bubble_rate"},
-      {"allocated_bytes", "/peak_memory_bytes/allocated"},
-      {"reserved_bytes", "/peak_memory_bytes/reserved"},
-      {"device_bytes", "/peak_memory_bytes/device"},
-      {"fits"},
-      {"*_s", "/breakdown_s"},
-      {"*_bytes_per_gpu", "/traffic/per_gpu_bytes"},
-      {"data_closed_form_bytes", "/traffic/data_parallel/closed_form_bytes"},
-      {"busiest_link", "/traffic/links/0/name"},
-      {"busiest_link_share", "/traffic/links/0/busy_share"},
-      {"*_memory_bytes", "/fullest/memory_bytes"}};  // of the rank with the highest peak, at that time
+  // The last are of the rank with the highest peak, at that time.
+  static const auto kColumns = csv_columns(
+      "name=/scenario/name file=/scenario/file gpus microbatches iteration_s samples_per_s tokens_per_s "
+      "model_tflops_per_gpu hardware_tflops_per_gpu mfu hfu bubble_rate allocated_bytes=/peak_memory_bytes/allocated "
+      "reserved_bytes=/peak_memory_bytes/reserved device_bytes=/peak_memory_bytes/device fits *_s=/breakdown_s "
+      "*_bytes_per_gpu=/traffic/per_gpu_bytes data_closed_form_bytes=/traffic/data_parallel/closed_form_bytes "
+      "busiest_link=/traffic/links/0/name busiest_link_share=/traffic/links/0/busy_share "
+      "*_memory_bytes=/fullest/memory_bytes");
   std::vector<Json> rows;
   for (const auto& answer : answers) {
     auto& row = rows.emplace_back(to_json(answer));

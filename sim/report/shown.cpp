@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "page/layout.hpp"
 
@@ -51,6 +52,12 @@ page::Value page_value(const Json& value, const Item* item, std::string pointer)
 
 }  // namespace
 
+std::string shown::words(std::string key) {
+  if (key.ends_with("_s")) key.resize(key.size() - 2);
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
 const Json* find(const Json& json, std::string_view pointer) {
   const Json* at = &json;
   while (at && !pointer.empty()) {
@@ -82,6 +89,7 @@ Json schema(std::string_view what, std::span<const Item> items) {
       case Item::Kind::rows:
         if (!item.help.empty()) one["description"] = item.help;
         one["type"] = {"array", "null"}, one["items"] = schema("", *item.below);
+        if (item.instead) one["items"] = {{"anyOf", {schema("", *item.below), schema("", *item.instead)}}};
         break;
       case Item::Kind::named:
         if (!item.help.empty()) one["description"] = item.help;
@@ -101,13 +109,14 @@ Json schema(std::string_view what, std::span<const Item> items) {
   return all;
 }
 
-std::string csv_cell(const Json* value) {
+std::string csv_cell(const Json* value, int digits) {
   if (!value || value->is_null()) return "";
+  if (digits && value->is_number()) return fmt::format("{:.{}g}", value->real(), digits);
   if (value->is_real()) return fmt::format("{}", value->real());
   return value->is_string() ? value->text() : value->dump();
 }
 
-std::string csv(std::span<const CsvColumn> columns, std::span<const Json> rows) {
+std::string csv(std::span<const CsvColumn> columns, std::span<const Json> rows, int digits) {
   std::vector<std::string> names, pointers;
   for (const auto& column : columns) {
     const auto star = column.name.find('*');
@@ -128,10 +137,20 @@ std::string csv(std::span<const CsvColumn> columns, std::span<const Json> rows) 
   std::string text = page::csv_line(names);
   for (const auto& row : rows) {
     std::vector<std::string> cells;
-    for (const auto& pointer : pointers) cells.push_back(csv_cell(find(row, pointer)));
+    for (const auto& pointer : pointers) cells.push_back(csv_cell(find(row, pointer), digits));
     text += page::csv_line(cells);
   }
   return text;
+}
+
+std::vector<CsvColumn> csv_columns(std::string_view text) {
+  std::vector<CsvColumn> columns;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    const auto equals = std::min(word.find('='), word.size());
+    columns.push_back({word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))});
+  }
+  return columns;
 }
 
 page::Value Showing::value(const std::string& pointer) const {
@@ -150,7 +169,7 @@ page::Table Showing::table(const std::string& pointer, std::span<const std::stri
   const Json* rows = find(json_, pointer);
   page::Table table;
   table.words.clear();
-  if (!names.empty()) table.head.push_back(names), table.words.push_back(true);
+  if (!names.empty()) table.head.push_back(names), table.words.push_back(rows && rows->is_object());
   std::vector<std::pair<std::string, const Item*>> asked;
   for (const auto column : columns) {
     const auto equals = column.find('=');
@@ -171,8 +190,10 @@ page::Table Showing::table(const std::string& pointer, std::span<const std::stri
     }
   };
   if (rows && rows->is_array())
-    for (std::size_t i = 0; i < rows->items().size(); i++)
-      add(rows->items()[i], fmt::format("{}/{}", pointer, i), nullptr);
+    for (std::size_t i = 0; i < rows->items().size(); i++) {
+      const auto place = std::to_string(i + 1);
+      add(rows->items()[i], fmt::format("{}/{}", pointer, i), names.empty() ? nullptr : &place);
+    }
   if (rows && rows->is_object())
     for (const auto& [name, row] : rows->members()) add(row, pointer + "/" + name, names.empty() ? nullptr : &name);
   return table;

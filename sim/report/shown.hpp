@@ -39,6 +39,7 @@ struct Item {
   std::function<Json(const void*)> read;
   std::shared_ptr<const std::vector<Item>> below = {};
   bool left_out = false;  // where there is no value: the key is not there; else it is null
+  std::shared_ptr<const std::vector<Item>> instead = {};  // of a list: what some of its objects have instead of `below`
 };
 
 namespace shown {
@@ -87,10 +88,13 @@ std::string type_of() {
   if constexpr (IsOptional<T>::value) return type_of<typename IsOptional<T>::Value>();
   if constexpr (std::is_same_v<T, Json>) return "";
   if constexpr (std::is_same_v<T, bool>) return "boolean";
+  if constexpr (std::is_integral_v<T>) return "integer";
   if constexpr (std::is_same_v<T, Time> || std::is_same_v<T, Bytes> || std::is_arithmetic_v<T>) return "number";
   if constexpr (std::is_convertible_v<T, std::string_view>) return "string";
   return "array";
 }
+
+std::string words(std::string key);  // "cut_limits" -> "cut limits", "alone_s" -> "alone"
 
 }  // namespace shown
 
@@ -107,6 +111,14 @@ class Shown {
                       shown::type_of<Value>(), [get, unit](const void* of) {
                         return shown::json_of(Value(std::invoke(get, *static_cast<const T*>(of))), unit);
                       }});
+    return *this;
+  }
+
+  // Several of one unit, whose keys are their labels: key, get, key, get.
+  template <class Get, class... More>
+  Shown& figures(Unit unit, std::string key, Get get, const More&... more) {
+    figure(key, unit, shown::words(key), "", get);
+    if constexpr (sizeof...(more) > 0) figures(unit, more...);
     return *this;
   }
 
@@ -158,6 +170,19 @@ class Shown {
     return *this;
   }
 
+  // Of all that are there.
+  Shown& or_all_left_out() {
+    for (auto& item : items_) item.left_out = true;
+    return *this;
+  }
+
+  // Of the last one, a list: some of its objects are such.
+  template <class U>
+  Shown& or_rows(Shown<U> other) {
+    items_.back().instead = std::make_shared<const std::vector<Item>>(std::move(other.items_));
+    return *this;
+  }
+
   // All of another description of the same, as it is here.
   Shown& also(const Shown& more) {
     items_.insert(items_.end(), more.items_.begin(), more.items_.end());
@@ -173,6 +198,12 @@ class Shown {
       };
       items_.push_back(std::move(item));
     }
+    return *this;
+  }
+
+  // One key that was made elsewhere.
+  Shown& item(Item item) {
+    items_.push_back(std::move(item));
     return *this;
   }
 
@@ -217,16 +248,17 @@ const Json* find(const Json& json, std::string_view pointer);
 // JSON Schema of an answer.
 Json schema(std::string_view what, std::span<const Item> items);
 
-// The cell of a value in CSV: numbers in full, yes and no as true and false, nothing for null.
-std::string csv_cell(const Json* value);
+// The cell of a value in CSV: yes and no as true and false, nothing for null; numbers in full, or with so many digits.
+std::string csv_cell(const Json* value, int digits = 0);
 
 // CSV columns by pointer into the JSON of a row: {"allocated_bytes", "/peak_memory_bytes/allocated"}; an empty pointer
-// is
-// "/" and the name. A name with a star stands for all keys of the object that the pointer names.
+// is "/" and the name. A name with a star stands for all keys of the object that the pointer names.
 struct CsvColumn {
   std::string name, pointer = {};
 };
-std::string csv(std::span<const CsvColumn> columns, std::span<const Json> rows);
+std::string csv(std::span<const CsvColumn> columns, std::span<const Json> rows, int digits = 0);
+// "gpus iteration_s allocated_bytes=/peak_memory_bytes/allocated"
+std::vector<CsvColumn> csv_columns(std::string_view text);
 
 // An answer's JSON with its description: what pages and texts show of it, each value with its pointer.
 class Showing {
@@ -239,7 +271,8 @@ class Showing {
   // Under its label.
   page::Fact fact(const std::string& pointer, std::string more = "") const;
 
-  // The rows of a list, or of an object whose keys are names, which are the first column, headed `names`. Columns are
+  // The rows of a list, which `names` counts from 1, or of an object whose keys are names, which are the first column,
+  // headed `names`; if that is empty, there is no such column. Columns are
   // pointers within a row, "time_s", "worse/iteration_s"; with "=HEAD" behind, HEAD in place of the label.
   page::Table table(const std::string& pointer, std::span<const std::string_view> columns,
                     const std::string& names = "") const;
