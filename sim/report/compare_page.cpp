@@ -36,37 +36,6 @@ class ComparePage {
     return std::nullopt;
   }
 
-  Table table() const {
-    std::vector<Figure> columns;
-    for (std::size_t n = 0; n < kFigures; ++n)
-      if (std::any_of(shown_.begin(), shown_.end(),
-                      [&](std::size_t i) { return rows_[i].worked() && rows_[i].figures[Figure(n)]; }))
-        columns.push_back(Figure(n));
-    Table table;
-    table.head.push_back("variant");
-    for (const auto f : columns) table.head.emplace_back(kFigureTexts[std::size_t(f)].name);
-    for (std::size_t n = 0; n < shown_.size(); ++n) {
-      const auto& row = rows_[shown_[n]];
-      auto& cells = table.rows.emplace_back();
-      cells.push_back({name(row)});
-      if (!row.worked()) {
-        cells.push_back({"wrong"});
-        cells.resize(table.head.size());
-        continue;
-      }
-      for (const auto f : columns) {
-        const auto& value = row.figures[f];
-        if (!value)
-          cells.push_back({});
-        else if (kFigureTexts[std::size_t(f)].kind == FigureText::Kind::yes)
-          cells.push_back({*value == 1 ? "yes" : "no"});
-        else
-          cells.push_back(number(f, *value, n));
-      }
-    }
-    return table;
-  }
-
   Bars times() const {
     Bars bars;
     bars.unit = Unit::seconds;
@@ -85,13 +54,11 @@ class ComparePage {
     Bars bars;
     bars.unit = memory_unit();
     bars.parts = {"memory"};
-    for (const auto i : shown_)
-      if (const auto held = memory(rows_[i]); rows_[i].worked() && held)
-        bars.rows.push_back({name(rows_[i]),
-                             {*held},
-                             !rows_[i].figures[Figure::fits]      ? ""
-                             : rows_[i].figures.yes(Figure::fits) ? "fits"
-                                                                  : "does not fit"});
+    for (const auto i : shown_) {
+      const auto& row = rows_[i];
+      const auto* fits = row.figures.yes(Figure::fits) ? "fits" : row.figures[Figure::fits] ? "does not fit" : "";
+      if (const auto held = memory(row); row.worked() && held) bars.rows.push_back({name(row), {*held}, fits});
+    }
     return bars;
   }
 
@@ -116,14 +83,6 @@ class ComparePage {
   }
 
  private:
-  static Value number(Figure figure, double value, std::size_t row) {
-    const auto& text = kFigureTexts[std::size_t(figure)];
-    // Given pipelines have their own unit of memory.
-    const bool small = text.unit == Unit::bytes && value <= 1e5;
-    return {small ? fmt::format("{:g}", value) : show_amount(value, text.unit), value,
-            text.json.empty() ? "" : fmt::format("/rows/{}/{}", row, text.json)};
-  }
-
   // For time and memory only: a front in three dimensions has points inside this one.
   static void frontier(Scatter& scatter) {
     for (const auto& p : scatter.points) {
@@ -160,7 +119,7 @@ Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t>
                                "Large points: nothing that fits is better in time, memory or GPUs and as good in the "
                                "others; the line joins those of time and memory."});
   if (!pictures.blocks.empty()) page.sections.push_back(std::move(pictures));
-  page.sections.push_back({"Every figure", {{"", compared.table()}}});
+  page.sections.push_back({"Every figure", {{"", compare_table(rows, shown)}}});
   Entries wrong;
   for (const auto i : shown)
     if (!rows[i].worked()) wrong.entries.push_back(compared.name(rows[i]) + ": " + rows[i].error);

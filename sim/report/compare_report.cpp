@@ -8,20 +8,36 @@
 
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
-#include "report/json.hpp"
+#include "report/run_report.hpp"
 
 namespace rehearsal::report {
 
 using namespace page;
 namespace {
 
-std::string show_memory(const CompareRow& row) {
-  const auto& f = row.figures;
-  if (f[Figure::device]) return show(bytes(*f[Figure::device]));
-  const bool abstract = f[Figure::in_flight].has_value();
-  const double allocated = f[Figure::allocated].value_or(0);
-  if (!abstract) return show(bytes(allocated));
-  return allocated > 0 ? fmt::format("{:g}", allocated) : "";
+// A figure as tables show it.
+std::string words(Figure f, const CompareRow& row) {
+  // Digits that compare well from row to row; of shares, of percents.
+  static const std::map<Figure, int> kDigits{
+      {Figure::samples_rate, 2},   {Figure::mfu, 2},       {Figure::bubble, 2},
+      {Figure::gpus, 0},           {Figure::in_flight, 0}, {Figure::stages_held, 0},
+      {Figure::gpu_token_rate, 1}, {Figure::cost, 3},      {Figure::relative, 4}};
+  // Given pipelines have no device, and their own unit of memory.
+  if (f == Figure::device && !row.figures[f]) f = Figure::allocated;
+  const auto& value = row.figures[f];
+  const auto unit = text_of(f).unit;
+  if (!value) return "";
+  if (const auto digits = kDigits.find(f); digits != kDigits.end())
+    return fmt::format("{:.{}f}", unit == Unit::share ? *value * 100 : *value, digits->second);
+  if (f == Figure::fits) return *value == 1 ? "yes" : "NO";
+  if (f == Figure::days) return show(Duration(86400 * *value));
+  if (f == Figure::job_cost) return show(Count(*value));
+  if (f == Figure::allocated && row.figures[Figure::in_flight]) return *value > 0 ? fmt::format("{:g}", *value) : "";
+  return show_amount(*value, unit);
+}
+
+bool has(std::span<const CompareRow> rows, Figure f) {
+  return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.worked() && row.figures[f]; });
 }
 
 // The names that distinguish rows, one cell for each of `headings`.
@@ -51,6 +67,28 @@ struct Names {
   }
 };
 
+// What a row's JSON has before the answer of `run`.
+Shown<CompareRow> own_figures() {
+  Shown<CompareRow> row("A variant: its own figures, then those of `run`.");
+  row.figure("set", Unit::none, "--set", "what distinguishes it", [](auto& r) { return settings(r.set); });
+  for (const auto f : {Figure::relative, Figure::cost, Figure::gpu_token_rate, Figure::best, Figure::pareto,
+                       Figure::stages_held, Figure::in_flight}) {
+    const auto& [name, head, kind, unit, json, help] = text_of(f);
+    constexpr const char* kTypes[] = {"number", "integer", "boolean"};
+    row.item({Item::Kind::figure, std::string(name), unit, std::string(head), std::string(help), kTypes[int(kind)],
+              [f](const void* of) { return static_cast<const CompareRow*>(of)->figures.json(f); }});
+    if (f == Figure::stages_held || f == Figure::in_flight) row.or_left_out();
+  }
+  return row;
+}
+Shown<CompareRow> wrong_row() {
+  return Shown<CompareRow>("One that is wrong.")
+      .figure("set", Unit::none, "--set", "what distinguishes it", [](auto& r) { return settings(r.set); })
+      .group("scenario", Shown<CompareRow>().figure("file", Unit::none, "file", "", &CompareRow::file),
+             [](auto& r) -> const CompareRow& { return r; })
+      .figure("error", Unit::none, "error", "what is wrong", &CompareRow::error);
+}
+
 }  // namespace
 
 Json value_of(const std::string& text) {
@@ -59,75 +97,68 @@ Json value_of(const std::string& text) {
   return scalar ? *value : Json(text);
 }
 
+Json settings(std::span<const std::pair<std::string, std::string>> set) {
+  Json all = Json::object();
+  for (const auto& [key, value] : set) all[key] = value_of(value);
+  return all;
+}
+
+Table compare_table(std::span<const CompareRow> rows, std::span<const std::size_t> shown, std::vector<Figure> columns) {
+  const Names names(rows);
+  for (std::size_t n = 0, all = columns.empty() ? std::size_t(Figure::best) : 0; n < all; n++)
+    if (has(rows, Figure(n))) columns.push_back(Figure(n));
+  const bool abstract = has(rows, Figure::in_flight);
+  Table table{names.headings, {}, std::vector<bool>(names.headings.size(), true)};
+  for (const auto f : columns) {
+    const auto& [name, head, kind, unit, json, help] = text_of(f);
+    // In a given pipeline ranks only wait for each other.
+    table.head.emplace_back(f == Figure::bubble && abstract ? "bubble %" : head.empty() ? name : head);
+  }
+  table.words.resize(table.head.size()), table.words.push_back(true), table.head.emplace_back();
+  for (std::size_t n = 0; n < shown.size(); n++) {
+    const auto& row = rows[shown[n]];
+    auto& cells = table.rows.emplace_back();
+    for (auto& name : names.cells(row)) cells.push_back({std::move(name)});
+    if (!row.worked()) cells.push_back({"wrong"}), cells.resize(table.head.size());
+    if (!row.worked()) continue;
+    for (const auto f : columns) {
+      cells.push_back({words(f, row)});
+      if (text_of(f).kind == FigureText::Kind::yes) continue;
+      cells.back().number = row.figures[f];
+      if (row.figures[f] && !text_of(f).json.empty())
+        cells.back().json = fmt::format("/rows/{}/{}", n, text_of(f).json);
+    }
+    const bool best = row.figures.yes(Figure::best), pareto = row.figures.yes(Figure::pareto);
+    cells.push_back({best ? (pareto ? "best, Pareto" : "best") : pareto ? "Pareto" : ""});
+  }
+  return table;
+}
+
 std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                          const CompareTextOptions& options) {
   const Paint paint{options.style.color};
   const Names names(rows);
-  bool rates = false, exposed = false, memory = false, fits = false, abstract = false;
-  bool days = false, costs = false;  // whether rows have jobs with these
-  std::set<double> sizes;            // cluster sizes
+  bool exposed = false, memory = false;
+  std::set<double> sizes;  // cluster sizes
   for (const auto& row : rows) {
     if (!row.worked()) continue;
-    const auto& f = row.figures;
-    rates = rates || f[Figure::samples_rate];
-    if (f[Figure::gpus]) sizes.insert(*f[Figure::gpus]);
-    exposed = exposed || f[Figure::exposed] > 0.;
-    memory = memory || !show_memory(row).empty();
-    fits = fits || f[Figure::fits];
-    abstract = abstract || f[Figure::in_flight];
-    days = days || f[Figure::days], costs = costs || f[Figure::job_cost];
+    if (row.figures[Figure::gpus]) sizes.insert(*row.figures[Figure::gpus]);
+    exposed = exposed || row.figures[Figure::exposed] > 0.;
+    memory = memory || !words(Figure::device, row).empty();
   }
-
+  const bool rates = has(rows, Figure::samples_rate), abstract = has(rows, Figure::in_flight);
   const bool prices = rates && sizes.size() > 1;  // otherwise prices repeat the times
-  auto heading = names.headings;
-  const auto head = [&](bool shows, std::initializer_list<Figure> figures) {
-    for (const auto f : figures)
-      if (shows) heading.emplace_back(kFigureTexts[std::size_t(f)].head);
+  std::vector<Figure> columns;
+  const auto add = [&](bool shows, std::initializer_list<Figure> figures) {
+    if (shows) columns.insert(columns.end(), figures);
   };
-  head(true, {Figure::iteration}), head(rates, {Figure::samples_rate, Figure::mfu});
-  // In a given pipeline ranks only wait for each other.
-  if (abstract) heading.emplace_back("bubble %");
-  head(!abstract, {Figure::bubble});
-  head(exposed, {Figure::exposed}), head(abstract, {Figure::stages_held, Figure::in_flight});
-  head(memory, {Figure::device}), head(fits, {Figure::fits});
-  head(prices, {Figure::gpus, Figure::gpu_token_rate, Figure::cost});
-  head(days, {Figure::days}), head(costs, {Figure::job_cost}), head(true, {Figure::relative});
-  heading.emplace_back();
-  std::vector<std::vector<std::string>> table_rows{heading};
-  const auto number = [](const std::optional<double>& value, int digits, double scale = 1) {
-    return value ? fmt::format("{:.{}f}", *value * scale, digits) : std::string();
-  };
-  const auto time = [](double s) { return show(seconds(s)); };
-  for (const auto i : shown) {
-    const auto& row = rows[i];
-    const auto& f = row.figures;
-    auto cells = names.cells(row);
-    if (!row.worked()) {
-      cells.push_back("wrong");
-      cells.resize(heading.size());
-      table_rows.push_back(std::move(cells));
-      continue;
-    }
-    cells.push_back(time(*f[Figure::iteration]));
-    if (rates) cells.insert(cells.end(), {number(f[Figure::samples_rate], 2), number(f[Figure::mfu], 2, 100)});
-    cells.push_back(number(f[Figure::bubble], 2, 100));
-    if (exposed) cells.push_back(time(f[Figure::exposed].value_or(0)));
-    if (abstract) cells.insert(cells.end(), {number(f[Figure::stages_held], 0), number(f[Figure::in_flight], 0)});
-    if (memory) cells.push_back(show_memory(row));
-    if (fits) cells.push_back(!f[Figure::fits] ? "" : f.yes(Figure::fits) ? "yes" : "NO");
-    if (prices)
-      cells.insert(cells.end(),
-                   {number(f[Figure::gpus], 0), number(f[Figure::gpu_token_rate], 1), number(f[Figure::cost], 3)});
-    if (days) cells.push_back(f[Figure::days] ? show(Duration(86400 * *f[Figure::days])) : "");
-    if (costs) cells.push_back(f[Figure::job_cost] ? show(Count(*f[Figure::job_cost])) : "");
-    cells.push_back(number(f[Figure::relative], 4));
-    const bool best = f.yes(Figure::best), pareto = f.yes(Figure::pareto);
-    cells.push_back(best ? (pareto ? "best, Pareto" : "best") : pareto ? "Pareto" : "");
-    table_rows.push_back(std::move(cells));
-  }
-  std::vector<bool> words(heading.size());
-  std::fill_n(words.begin(), names.headings.size(), true), words.back() = true;
-  std::string text = table(table_rows, paint, options.style.width, std::move(words));
+  add(true, {Figure::iteration}), add(rates, {Figure::samples_rate, Figure::mfu}), add(true, {Figure::bubble});
+  add(exposed, {Figure::exposed}), add(abstract, {Figure::stages_held, Figure::in_flight});
+  add(memory, {Figure::device}), add(has(rows, Figure::fits), {Figure::fits});
+  add(prices, {Figure::gpus, Figure::gpu_token_rate, Figure::cost});
+  add(has(rows, Figure::days), {Figure::days}), add(has(rows, Figure::job_cost), {Figure::job_cost});
+  add(true, {Figure::relative});
+  std::string text = page::text(compare_table(rows, shown, std::move(columns)), paint, options.style.width);
   for (const auto i : shown) {
     const auto& row = rows[i];
     if (row.worked()) continue;
@@ -164,6 +195,27 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   return fit(text, options.style.width);
 }
 
+const Shown<Varied>& compare_answer() {
+  static const auto kAnswer = [] {
+    auto worked = own_figures();
+    for (auto item : run_answer().items())
+      item.read = {}, worked.item(std::move(item));  // compare_json has them as text
+    return Shown<Varied>("Variants side by side.")
+        .figure("vary", Unit::none, "--vary", "the keys that vary, with their values",
+                [](const Varied& varied) {
+                  Json vary = Json::object();
+                  for (const auto& [key, values] : varied) {
+                    auto& list = vary[key] = Json::array();
+                    for (const auto& value : values) list.push_back(value_of(value));
+                  }
+                  return vary;
+                })
+        .rows("rows", std::move(worked), [](auto&) { return std::span<const CompareRow>(); })
+        .or_rows(wrong_row());
+  }();
+  return kAnswer;
+}
+
 void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                   const std::function<std::string(std::size_t row)>& result_of,
                   const std::function<void(std::string_view)>& write) {
@@ -174,31 +226,12 @@ void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::s
       text.insert(at + 1, margin);
     return text;
   };
-  Json vary = Json::object();
-  for (const auto& [key, values] : varied) {
-    auto& list = vary[key] = Json::array();
-    for (const auto& value : values) list.push_back(value_of(value));
-  }
-  write("{\n  \"vary\": " + indented(vary, "  ") + ",\n  \"rows\": [");
+  const auto own = own_figures(), wrong = wrong_row();
+  write("{\n  \"vary\": " + indented(compare_answer().items().front().read(&varied), "  ") + ",\n  \"rows\": [");
   for (std::size_t n = 0; n < shown.size(); n++) {
     const auto& row = rows[shown[n]];
-    const auto& f = row.figures;
-    Json entry{{"set", Json::object()}};
-    for (const auto& [key, value] : row.set) entry["set"][key] = value_of(value);
-    if (row.worked()) {
-      entry["relative"] = *f[Figure::relative];
-      entry["relative_cost"] = f[Figure::cost];
-      entry["tokens_per_s_per_gpu"] = f[Figure::gpu_token_rate];
-      entry["best"] = f.yes(Figure::best);
-      entry["pareto"] = f.yes(Figure::pareto);
-      if (f[Figure::in_flight])
-        for (const auto held : {Figure::stages_held, Figure::in_flight})
-          entry[kFigureTexts[std::size_t(held)].name] = number(f[held]);
-      entry.update(Json::parse(result_of(shown[n])));
-    } else {
-      entry["scenario"] = {{"file", row.file}};
-      entry["error"] = row.error;
-    }
+    Json entry = (row.worked() ? own : wrong).json(row);
+    if (row.worked()) entry.update(Json::parse(result_of(shown[n])));
     write((n ? ",\n    " : "\n    ") + indented(entry, "    "));
   }
   write(shown.empty() ? "]\n}\n" : "\n  ]\n}\n");
@@ -211,16 +244,12 @@ std::string compare_csv(std::span<const CompareRow> rows, std::span<const std::s
   heading.emplace_back("error");
   std::string csv = csv_line(heading);
   for (const auto i : shown) {
-    const auto& row = rows[i];
-    auto cells = names.cells(row);
+    auto cells = names.cells(rows[i]);
     for (std::size_t n = 0; n < kFigures; n++) {
-      const auto& value = row.figures[Figure(n)];
-      const bool yes = kFigureTexts[n].kind == FigureText::Kind::yes;
-      cells.push_back(!value || !row.worked() ? ""
-                      : yes                   ? (*value == 1 ? "true" : "false")
-                                              : fmt::format("{}", *value));
+      const auto value = rows[i].figures.json(Figure(n));
+      cells.push_back(csv_cell(&value));
     }
-    cells.push_back(row.error);
+    cells.push_back(rows[i].error);
     csv += csv_line(cells);
   }
   return csv;

@@ -43,6 +43,8 @@ std::vector<std::size_t> choose(std::span<const CompareRow> rows, const Choice& 
 
 // Numbers, true, false and null as JSON values, anything else as text.
 Json value_of(const std::string& text);
+// Keys with such values.
+Json settings(std::span<const std::pair<std::string, std::string>> set);
 
 // The varied keys with their values, as given.
 using Varied = std::vector<std::pair<std::string, std::vector<std::string>>>;
@@ -51,11 +53,14 @@ struct CompareTextOptions {
   page::TextStyle style;
   bool warnings = true;
 };
-// `shown`: from choose().
+// Every row that is shown with these figures (none: all that any row has), and what is best. `shown`: from choose().
+page::Table compare_table(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
+                          std::vector<Figure> columns = {});
 std::string compare_text(std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                          const CompareTextOptions& options);
 std::string compare_csv(std::span<const CompareRow> rows, std::span<const std::size_t> shown);
-// Writes in pieces, since the whole may not fit in memory. `result_of`: the JSON of a successful row.
+const Shown<Varied>& compare_answer();
+// Writes it in pieces, since the whole may not fit in memory. `result_of`: the JSON of a successful row.
 void compare_json(const Varied& varied, std::span<const CompareRow> rows, std::span<const std::size_t> shown,
                   const std::function<std::string(std::size_t row)>& result_of,
                   const std::function<void(std::string_view)>& write);

@@ -8,6 +8,15 @@
 
 namespace rehearsal::report {
 
+Json Figures::json(Figure f) const {
+  const auto& value = (*this)[f];
+  const auto kind = text_of(f).kind;
+  return !value                            ? Json()
+         : kind == FigureText::Kind::yes   ? Json(*value == 1)
+         : kind == FigureText::Kind::whole ? number(*value)
+                                           : Json(*value);
+}
+
 Figures figures(const answer::Result& prediction) {
   const auto& s = prediction.summary;
   const auto& scenario = prediction.scenario();

@@ -1,5 +1,5 @@
 // The figures by which variants are compared: the columns of `compare` and of a store, in one table. CSV, --sort and
-// SQL use their names, which are the JSON names where JSON has them; --sort also accepts the text's column headings.
+// SQL use their names, which are the JSON names where JSON has them; --sort also accepts the column headings.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "answer/predict.hpp"
-#include "page/page.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
@@ -44,7 +44,7 @@ inline constexpr std::size_t kFigures = 24, kKeptFigures = std::size_t(Figure::r
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
   std::string_view name;
-  std::string_view head;  // column heading in text; empty: not shown
+  std::string_view head;  // column heading; empty: the text does not show it
   Kind kind;
   page::Unit unit;
   std::string_view json;  // position in a JSON row; empty: none
@@ -69,8 +69,10 @@ inline constexpr auto kFigureTexts = [] {
       {"gpus", "GPUs", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
       {"item_s", "", real, seconds, "", "time per sequence of a step that trains (given pipelines: per micro-batch)"},
       {"tokens_per_s_per_gpu", "tokens/s/GPU", real, none, "tokens_per_s_per_gpu", "tokens a second of one GPU"},
-      {"stages_held", "stages held", whole, none, "", "given pipelines: stages whose parameters a rank holds"},
-      {"in_flight", "in flight", whole, none, "", "given pipelines: forwards of a stage that a rank holds, at most"},
+      {"stages_held", "stages held", whole, none, "stages_held",
+       "given pipelines: stages whose parameters a rank holds"},
+      {"in_flight", "in flight", whole, none, "in_flight",
+       "given pipelines: forwards of a stage that a rank holds, at most"},
       {"days", "job time", real, none, "", "of a job: until it is done"},
       {"gpu_hours", "", real, none, "", "of a job, spare GPUs included"},
       {"job_cost", "job cost", real, money, "", "of a job, in its currency"},
@@ -83,11 +85,14 @@ inline constexpr auto kFigureTexts = [] {
   }};
 }();
 
+inline constexpr const FigureText& text_of(Figure f) { return kFigureTexts[std::size_t(f)]; }
+
 class Figures {
  public:
   std::optional<double>& operator[](Figure f) { return values_[std::size_t(f)]; }
   const std::optional<double>& operator[](Figure f) const { return values_[std::size_t(f)]; }
   bool yes(Figure f) const { return (*this)[f] == 1.; }
+  Json json(Figure f) const;
 
  private:
   std::array<std::optional<double>, kFigures> values_;
