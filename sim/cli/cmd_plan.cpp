@@ -96,14 +96,11 @@ int run_plan(Session& session, const Arguments& arguments) {
     };
     outcome = search::search(space, options);
   }
-  write_pages(common, pages,
-              [&] { return report::plan_page(space, outcome, as_asked(session, "plan", arguments, path)); });
-  if (common.format == Format::json)
-    emit_report(common, report::plan_json(space, outcome));
-  else if (common.format == Format::csv)
-    emit_report(common, report::plan_csv(space, outcome));
-  else
-    emit_report(common, report::plan_text(space, outcome, text_style(common)));
+  const report::Plan plan{space, outcome};
+  write_pages(common, pages, [&] { return report::plan_page(plan, as_asked(session, "plan", arguments, path)); });
+  emit_report(common, {.text = [&] { return report::plan_text(plan, text_style(common)); },
+                       .json = [&] { return report::plan_json(plan); },
+                       .csv = [&] { return report::plan_csv(plan); }});
   if (!folder.empty()) save(common, folder, space, outcome);
   return outcome.top.empty() ? 1 : 0;
 }

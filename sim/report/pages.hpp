@@ -21,7 +21,7 @@ namespace rehearsal::report {
 
 // `shown`: from choose().
 page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked);
-page::Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked);
+page::Page plan_page(const Plan& plan, const Asked& asked);
 page::Page explain_page(const Explanation& explanation, const Asked& asked);
 page::Page validate_page(const Validation& validation, const Asked& asked);
 page::Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked);

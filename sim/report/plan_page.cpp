@@ -22,22 +22,32 @@ std::string words(const search::Space& space, const search::Layout& layout) {
   return text;
 }
 
+// Results first, then the layout.
+Table best_table(const Showing& shown, const Plan& plan) {
+  std::vector<std::string> columns{"iteration_s", "alone_s", "peak_memory_bytes/device=memory", "gpus"};
+  if (plan.outcome.top.front().run)
+    columns.insert(columns.end() - 1,
+                   {"job/days=days", "job/gpu_hours=GPU-hours", "job/cost=cost", "job/goodput=goodput"});
+  for (const auto& [key, value] : plan.space.sets(plan.outcome.top.front().layout))
+    columns.push_back("set/" + key + "=" + key.substr(key.rfind('.') + 1));
+  const std::vector<std::string_view> asked(columns.begin(), columns.end());
+  return shown.table("/top", asked, "#");
+}
+
 }  // namespace
 
-Page plan_page(const search::Space& space, const search::Outcome& outcome, const Asked& asked) {
+Page plan_page(const Plan& plan, const Asked& asked) {
+  const auto& [space, outcome, goal, front] = plan;
+  const auto json = plan_answer().json(plan);
+  const Showing shown(json, plan_answer().items());
   Page page;
   page.title = "The best layouts of " + space.file().bases.front().scenario.name;
   page.made_by = "rehearse " + program_version();
-  const auto& c = outcome.counts;
-  page.subtitle = fmt::format("{} layouts. {}", grouped(c.layouts), proof_text(space, outcome));
+  page.subtitle = fmt::format("{} layouts. {}", grouped(outcome.counts.layouts), proof_text(space, outcome));
   Facts facts;
-  if (!outcome.top.empty())
-    facts.facts.push_back(
-        {"best iteration", {show(outcome.top.front().iteration), to_seconds(outcome.top.front().iteration)}});
-  for (const auto& [name, count] :
-       {std::pair("layouts", c.layouts), std::pair("priced", c.priced), std::pair("priced in full", c.simulated),
-        std::pair("ruled out by memory", c.cut_memory), std::pair("ruled out by a bound of time", c.cut_bound)})
-    facts.facts.push_back({name, {grouped(count), double(count)}});
+  if (!outcome.top.empty()) facts.facts.push_back({"best iteration", shown.value("/best/iteration_s")});
+  for (const char* count : {"/layouts", "/priced", "/simulated", "/cut/memory", "/cut/bound"})
+    facts.facts.push_back(shown.fact(count));
   page.sections.push_back({"The answer", {{"", std::move(facts)}}});
   if (!outcome.top.empty()) {
     Bars bars;
@@ -51,16 +61,15 @@ Page plan_page(const search::Space& space, const search::Outcome& outcome, const
       bars.rows.push_back(std::move(row));
     }
     page.sections.push_back(
-        {"The best", {{"", plan_table(space, outcome)}, {"Why the others lose", std::move(bars), "time"}}});
+        {"The best", {{"", best_table(shown, plan)}, {"Why the others lose", std::move(bars), "time"}}});
   }
   if (outcome.found.size() > 1) {
     Scatter scatter;
     scatter.x = {"memory of a GPU", Unit::bytes, false};
     scatter.y = {"iteration", Unit::seconds, true};
-    const auto front = search::front(space, outcome.found);
-    for (const auto* all : {&outcome.found, &front})
+    for (const auto* all : {&outcome.found, &plan.front})
       for (const auto& found : *all) {
-        const bool marked = all == &front;
+        const bool marked = all == &plan.front;
         scatter.points.push_back(
             {found.device, to_seconds(found.iteration), marked ? 4u : 0u, words(space, found.layout), marked});
         if (marked) scatter.frontier.emplace_back(found.device, to_seconds(found.iteration));

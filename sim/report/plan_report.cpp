@@ -1,13 +1,14 @@
 #include "report/plan_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/quantity_text.hpp"
 #include "page/layout.hpp"
-#include "report/json.hpp"
+#include "report/compare_report.hpp"
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
@@ -16,17 +17,53 @@ using namespace page;
 namespace {
 
 using search::Found, search::Outcome, search::Space;
-using Sets = std::vector<std::pair<std::string, std::string>>;
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-Json json_of(const Sets& sets) {
-  auto json = Json::object();
-  for (const auto& [key, value] : sets) {
-    const auto read = Json::read(value);
-    json[key] = read && (read->is_number() || read->is_boolean()) ? *read : Json(value);
-  }
-  return json;
+// Something of a space that has a layout, and the first of its list.
+template <class T>
+struct In {
+  const Space& space;
+  const T& of;
+  const T& best = of;
+};
+template <class T>
+std::vector<In<T>> all_in(const Space& space, const std::vector<T>& list) {
+  std::vector<In<T>> all;
+  for (const auto& one : list) all.push_back({space, one, list.front()});
+  return all;
+}
+template <class Some>  // a pointer or an optional
+auto one_in(const Space& space, const Some& one) {
+  return one ? std::optional(In<std::remove_cvref_t<decltype(*one)>>{space, *one}) : std::nullopt;
+}
+
+template <class T, class Member>
+auto in(Member T::*member) {
+  return [member](const In<T>& one) { return one.of.*member; };
+}
+
+template <class T>
+Shown<In<T>> setting(const char* what) {
+  return Shown<In<T>>(what).figure("set", Unit::none, "--set", "the layout, as --set takes it",
+                                   [](auto& l) { return settings(l.space.sets(l.of.layout)); });
+}
+Shown<In<Found>> layout() {
+  return setting<Found>("A layout, and the answer of `run` for it.")
+      .figure("alone_s", Unit::seconds, "alone", "the iteration without contention", [](auto& l) { return l.of.alone; })
+      .also(run_answer(), [](auto& l) -> const Result& { return l.of.full; });
+}
+// The whole training, where there is a job.
+Shown<In<Found>> trained() {
+  const auto total = [](auto member) {
+    return [member](const In<Found>& l) { return l.of.run ? Json((*l.of.run).*member) : Json(); };
+  };
+  using job::Totals;
+  return Shown<In<Found>>()
+      .figures(Unit::none, "days", total(&Totals::days), "gpu_hours", total(&Totals::gpu_hours))
+      .figures(Unit::money, "cost", total(&Totals::cost))
+      .figures(Unit::share, "goodput", total(&Totals::goodput))
+      .or_all_left_out();
 }
 
 // Where a layout is slower and faster than another: the parts of its iteration that differ by at least a thousandth of
@@ -105,41 +142,10 @@ const job::Job* job_of(const Space& space) {
 }
 std::string money(const Space& space, double amount) { return show(Count(amount)) + " " + job_of(space)->currency; }
 
-const job::Totals* training(const Found& found) { return found.run ? &*found.run : nullptr; }
-
 std::string training_text(const Space& space, const job::Totals& run) {
   return fmt::format("{:.1f} days, {} GPU-hours{}{}", run.days, show(Count(run.gpu_hours)),
                      run.cost ? ", " + money(space, *run.cost) : "",
                      job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
-}
-
-// Results first, then the layout. `list`: the name of the list in JSON.
-Table table_of(const Space& space, const std::vector<Found>& all, const std::string& list) {
-  Table table{{"#"}, {}, {}};
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto& found = all[i];
-    auto& cells = table.rows.emplace_back();
-    const auto cell = [&](const char* head, Value value) {
-      if (i == 0) table.head.emplace_back(head);
-      cells.push_back(std::move(value));
-    };
-    cells.push_back({std::to_string(i + 1)});
-    const auto json = fmt::format("/{}/{}/", list, i);
-    cell("iteration", {show(found.iteration), to_seconds(found.iteration), json + "iteration_s"});
-    cell("alone", {show(found.alone), to_seconds(found.alone), json + "alone_s"});
-    cell("memory", {show(bytes(found.device)), found.device, list == "top" ? "" : json + "device_bytes"});
-    if (const auto* run = training(found)) {
-      const auto of_job = list == "top" ? json + "job/" : json;
-      cell("days", {fmt::format("{:.2f}", run->days), run->days, of_job + "days"});
-      cell("GPU-hours", {show(Count(run->gpu_hours)), run->gpu_hours, of_job + "gpu_hours"});
-      cell("cost", run->cost ? Value{money(space, *run->cost), *run->cost, of_job + "cost"} : Value{});
-      cell("goodput %", {fmt::format("{:.1f}", run->goodput * 100), run->goodput, of_job + "goodput"});
-    }
-    const auto gpus = space.gpus(found.layout);
-    cell("GPUs", {std::to_string(gpus), double(gpus), json + "gpus"});
-    for (const auto& [key, value] : space.sets(found.layout)) cell(last_part(key).c_str(), {value});
-  }
-  return table;
 }
 
 // A layout in a few letters, part by part; a part without effect is empty.
@@ -164,10 +170,18 @@ std::vector<std::string> letters(const Space& space, const search::Layout& l) {
 constexpr const char* kLetters =
     "t tensor (s: sequence parallel), c context, p pipeline x chunks, d data, e expert, z ZeRO, b micro-batch";
 
-// One line per layout, within the width: results first, then the layout without the parts that all share.
-std::string lines_of(const Space& space, const std::vector<Found>& all, int width) {
+// One row per layout of a list of the answer: results first, then the layout without the parts that all share.
+std::string table_text(const Showing& shown, const Plan& plan, const char* list, const std::vector<Found>& all,
+                       const page::TextStyle& style) {
+  std::vector<std::string_view> columns{"iteration_s", "alone_s"};
+  const bool top = list == std::string_view("/top");
+  columns.push_back(top ? "peak_memory_bytes/device=memory" : "device_bytes");
+  if (!all.empty() && all.front().run)
+    columns.insert(columns.end(), {top ? "job/days=days" : "days", top ? "job/cost=cost" : "cost"});
+  auto table = shown.table(list, columns, "#");
+  table.head.emplace_back("layout"), table.words.push_back(true);
   std::vector<std::vector<std::string>> parts;
-  for (const auto& found : all) parts.push_back(letters(space, found.layout));
+  for (const auto& found : all) parts.push_back(letters(plan.space, found.layout));
   std::string shared;
   for (std::size_t i = 0; all.size() > 1 && i < parts.front().size(); ++i) {
     const auto first = parts.front()[i];
@@ -176,35 +190,12 @@ std::string lines_of(const Space& space, const std::vector<Found>& all, int widt
     shared += " " + first;
     for (auto& p : parts) p[i].clear();
   }
-  const bool trains = !all.empty() && training(all.front());
-  std::string text = fmt::format("{:>3}  {:>10}  {:>10}  {:>10}", "#", "iteration", "alone", "memory");
-  if (trains) text += fmt::format("  {:>7}  {:>9}", "days", "cost");
-  const auto begin = text.size() + 2;
-  text += "  layout\n";
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto& found = all[i];
-    text += fmt::format("{:>3}  {:>10}  {:>10}  {:>10}", i + 1, show(found.iteration), show(found.alone),
-                        show(bytes(found.device)));
-    if (trains) {
-      const auto& run = *training(found);
-      text += fmt::format("  {:>7.2f}  {:>9}", run.days, run.cost ? show(Count(*run.cost)) : "");
-    }
-    auto column = begin - 2;
-    bool first = true;
-    for (const auto& part : parts[i]) {
-      if (part.empty()) continue;
-      if (!first && column + 1 + part.size() > std::size_t(width)) {
-        column = std::min(begin, std::size_t(width) - std::min(part.size(), std::size_t(width)));
-        text += "\n" + std::string(column, ' ');
-      } else {
-        text += first ? "  " : " ", column += first ? 2 : 1;
-      }
-      text += part, column += part.size(), first = false;
-    }
-    text += "\n";
+    std::erase(parts[i], "");
+    table.rows[i].push_back({fmt::format("{}", fmt::join(parts[i], " "))});
   }
-  if (!shared.empty()) text += wrap("     in all:" + shared, std::size_t(width), "       ") + "\n";
-  return text;
+  const auto text = page::text(table, Paint{style.color}, style.width);
+  return shared.empty() ? text : text + wrap("     in all:" + shared, std::size_t(style.width), "       ") + "\n";
 }
 
 // Quoted for a shell.
@@ -238,7 +229,7 @@ std::string loss(const Space& space, const Found& one, const Found& best) {
   const Time mine = one.iteration, its = best.iteration;
   const auto text = with_sign(mine < its, show(mine < its ? its - mine : mine - its)) + " = " + against(one, best);
   if (space.file().space.objective != scenario::PlanSpace::Objective::cost) return text;
-  const double more = *training(one)->cost - *training(best)->cost;
+  const double more = *one.run->cost - *best.run->cost;
   return with_sign(more < 0, money(space, std::abs(more))) + "; " + text;
 }
 
@@ -246,7 +237,7 @@ std::string loss(const Space& space, const Found& one, const Found& best) {
 std::string out_of_reach(const Space& space, const Outcome& outcome, int width) {
   const auto goal = search::goal_of(space.file().space);
   const auto& closest = *outcome.closest;
-  const auto& run = *training(closest);
+  const auto& run = *closest.run;
   std::string text;
   if (!goal.in_time(run))
     text = fmt::format("Nothing that fits is done within {:.2f} days: the fastest takes {:.2f}, {:.2f} too many",
@@ -288,9 +279,8 @@ std::string proof_text(const Space& space, const Outcome& outcome) {
                      outcome.gap * 100);
 }
 
-Table plan_table(const Space& space, const Outcome& outcome) { return table_of(space, outcome.top, "top"); }
-
-std::string plan_text(const Space& space, const Outcome& outcome, const page::TextStyle& style) {
+std::string plan_text(const Plan& plan, const page::TextStyle& style) {
+  const auto& [space, outcome, goal, front] = plan;
   const Paint paint{style.color};
   const auto& base = space.file().bases.front().scenario;
   const auto width = static_cast<std::size_t>(style.width);
@@ -298,17 +288,19 @@ std::string plan_text(const Space& space, const Outcome& outcome, const page::Te
   for (const auto& note : space.file().notes) searched += wrap("warning: " + note, width, "  ") + "\n";
   std::string text = paint.bold(wrap(base.name, width, "  ")) + "\n";
   if (outcome.top.empty()) return text + searched + "\n" + nothing(space, outcome, style.width);
+  const auto json = plan_answer().json(plan);
+  const Showing shown(json, plan_answer().items());
   const auto& best = outcome.top.front();
   text += wrap(fmt::format("The best: {} per iteration, {} of it contention; {} of {} on the fullest GPU{}.",
                            show(best.iteration), show(best.iteration - best.alone), show(bytes(best.device)),
                            show(bytes(best.full.summary.capacity.value_or(0))),
-                           training(best) ? "; " + training_text(space, *training(best)) : ""),
+                           best.run ? "; " + training_text(space, *best.run) : ""),
                width) +
           "\n";
   text += command_text(space, best.layout, style.width);
   text += wrap(proof_text(space, outcome), width) + "\n";
   text += "\n" + paint.bold(fmt::format("The best {}, as `run` predicts them", outcome.top.size())) + "\n";
-  text += lines_of(space, outcome.top, style.width);
+  text += table_text(shown, plan, "/top", outcome.top, style);
   if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
   for (std::size_t i = 1; i < outcome.top.size(); ++i)
     text += wrap(fmt::format("  {:>2}: {}", i + 1, loss(space, outcome.top[i], best)), width, "      ") + "\n";
@@ -317,7 +309,7 @@ std::string plan_text(const Space& space, const Outcome& outcome, const page::Te
                                       job_of(space) ? ", GPUs or cost" : " or GPUs"),
                           width)) +
           "\n";
-  text += lines_of(space, search::front(space, outcome.found), style.width);
+  text += table_text(shown, plan, "/pareto", front, style);
   text += "\n" + paint.bold("What was searched") + "\n" + searched;
   text += wrap(fmt::format("iteration: as `run` says it, with contention; alone: nobody takes anything from anybody; "
                            "memory: what the fullest GPU holds; layout: {}.",
@@ -327,86 +319,81 @@ std::string plan_text(const Space& space, const Outcome& outcome, const page::Te
   return text;
 }
 
-std::string plan_json(const Space& space, const Outcome& outcome) {
-  const auto& c = outcome.counts;
-  Json json{{"layouts", c.layouts},
-            {"priced", c.priced},
-            {"proven", outcome.proven},
-            {"gap", outcome.gap},
-            {"cut", {{"memory", c.cut_memory}, {"bound", c.cut_bound}, {"refused", c.refused}}},
-            {"simulated", c.simulated},
-            {"proven_places", outcome.places},
-            {"unfit", c.unfit},
-            {"stagings", c.stagings},
-            {"best", nullptr}};
-  const auto goal = search::goal_of(space.file().space);
-  if (goal.limited())
-    json["limits"] = {{"deadline_days", goal.deadline_days}, {"budget", goal.budget}, {"met", !outcome.top.empty()}},
-    json["cut"]["limits"] = c.cut_limits, json["missed"] = c.missed;
-  auto refusals = Json::array();
-  for (const auto& [layout, why, layouts] : outcome.refusals)
-    refusals.push_back({{"set", json_of(space.sets(layout))}, {"why", why}, {"layouts", layouts}});
-  json["refusals"] = std::move(refusals), json["warnings"] = space.file().notes;
-  const auto add_run = [](Json& to, const job::Totals* run) {
-    if (!run) return;
-    to["days"] = run->days, to["gpu_hours"] = run->gpu_hours, to["cost"] = run->cost, to["goodput"] = run->goodput;
+const Shown<Plan>& plan_answer() {
+  using search::Counts;
+  const auto count = [](auto member) { return [member](const Plan& p) { return p.outcome.counts.*member; }; };
+  const auto limited = [](auto member) {
+    return
+        [member](const Plan& p) { return p.goal.limited() ? std::optional(p.outcome.counts.*member) : std::nullopt; };
   };
-  const auto entry = [&](const Found& found) {
-    Json one{{"set", json_of(space.sets(found.layout))}};
-    one["alone_s"] = to_seconds(found.alone);
-    one.update(to_json(found.full));
-    return one;
-  };
-  auto top = Json::array(), pareto = Json::array();
-  for (const auto& found : outcome.top) {
-    auto one = entry(found);
-    if (&found != &outcome.top.front()) one["against_best"] = against(found, outcome.top.front());
-    top.push_back(std::move(one));
-  }
-  for (const auto& found : search::front(space, outcome.found)) {
-    pareto.push_back({{"set", json_of(space.sets(found.layout))},
-                      {"iteration_s", to_seconds(found.iteration)},
-                      {"alone_s", to_seconds(found.alone)},
-                      {"device_bytes", number(found.device)},
-                      {"gpus", space.gpus(found.layout)}});
-    add_run(pareto.back(), training(found));
-  }
-  if (!outcome.top.empty()) json["best"] = entry(outcome.top.front());
-  json["top"] = std::move(top), json["pareto"] = std::move(pareto);
-  if (outcome.nearest)
-    json["nearest"] = {{"set", json_of(space.sets(outcome.nearest->layout))},
-                       {"device_bytes", number(outcome.nearest->device)},
-                       {"lacks_bytes", number(outcome.nearest->device - outcome.nearest->capacity)}};
-  if (outcome.closest) {
-    auto& closest = json["closest"] = entry(*outcome.closest);
-    add_run(closest, training(*outcome.closest));
-  }
-  return json.dump(2) + "\n";
+  const auto of = [](auto member) { return [member](const Plan& p) { return p.outcome.*member; }; };
+  static const auto kAnswer =
+      Shown<Plan>("The best layouts of a space.")
+          .figures(Unit::none, "layouts", count(&Counts::layouts), "priced", count(&Counts::priced))
+          .figure("proven", Unit::none, "proven", "that the best is optimal", of(&Outcome::proven))
+          .figure("gap", Unit::share, "gap", "by which the best may exceed it", of(&Outcome::gap))
+          .group("cut",
+                 Shown<Plan>("Never priced.")
+                     .figure("memory", Unit::none, "ruled out by memory", "", count(&Counts::cut_memory))
+                     .figure("bound", Unit::none, "ruled out by a bound of time", "", count(&Counts::cut_bound))
+                     .figures(Unit::none, "refused", count(&Counts::refused), "limits", limited(&Counts::cut_limits))
+                     .or_left_out(),
+                 [](auto& p) { return &p; })
+          .figure("simulated", Unit::none, "priced in full", "", count(&Counts::simulated))
+          .figures(Unit::none, "proven_places", of(&Outcome::places), "unfit", count(&Counts::unfit), "stagings",
+                   count(&Counts::stagings))
+          .group("best", layout(),
+                 [](auto& p) { return one_in(p.space, p.outcome.top.empty() ? nullptr : &p.outcome.top.front()); })
+          .group("limits",
+                 Shown<Plan>("Of the training.")
+                     .figures(Unit::none, "deadline_days", [](auto& p) { return p.goal.deadline_days; })
+                     .figures(Unit::money, "budget", [](auto& p) { return p.goal.budget; })
+                     .figures(Unit::none, "met", [](auto& p) { return !p.outcome.top.empty(); }),
+                 [](auto& p) { return p.goal.limited() ? &p : nullptr; })
+          .or_left_out()
+          .figure("missed", Unit::none, "missed", "its limits, of those priced in full", limited(&Counts::missed))
+          .or_left_out()
+          .rows("refusals",
+                setting<search::Refusal>("By rule, with the first layout that it refused.")
+                    .figures(Unit::none, "why", in(&search::Refusal::why), "layouts", in(&search::Refusal::layouts)),
+                [](auto& p) { return all_in(p.space, p.outcome.refusals); })
+          .figures(Unit::none, "warnings", [](auto& p) { return p.space.file().notes; })
+          .rows("top",
+                layout()
+                    .figure("against_best", Unit::none, "against the best", "where it is slower and faster",
+                            [](auto& l) { return &l.of == &l.best ? Json() : Json(against(l.of, l.best)); })
+                    .or_left_out(),
+                [](auto& p) { return all_in(p.space, p.outcome.top); })
+          .rows("pareto",
+                setting<Found>("What nothing beats in time, memory, GPUs or cost.")
+                    .figures(Unit::seconds, "iteration_s", in(&Found::iteration), "alone_s", in(&Found::alone))
+                    .figure("device_bytes", Unit::bytes, "memory", "of a GPU", in(&Found::device))
+                    .figure("gpus", Unit::none, "GPUs", "", [](auto& l) { return l.space.gpus(l.of.layout); })
+                    .also(trained()),
+                [](auto& p) { return all_in(p.space, p.front); })
+          .group("nearest",
+                 setting<Outcome::Nearest>("If nothing fits: what lacks least.")
+                     .figures(Unit::bytes, "device_bytes", in(&Outcome::Nearest::device), "lacks_bytes",
+                              [](auto& l) { return l.of.device - l.of.capacity; }),
+                 [](auto& p) { return one_in(p.space, p.outcome.nearest); })
+          .or_left_out()
+          .group("closest", layout().also(trained()), [](auto& p) { return one_in(p.space, p.outcome.closest); })
+          .or_left_out();
+  return kAnswer;
 }
 
-std::string plan_csv(const Space& space, const Outcome& outcome) {
-  std::vector<std::string> heading{"rank"};
-  const auto names = outcome.top.empty() ? Sets{} : space.sets(outcome.top.front().layout);
-  for (const auto& [key, value] : names) heading.push_back(key);
-  heading.insert(heading.end(), {"iteration_s", "alone_s", "samples_per_s", "mfu", "device_bytes", "gpus", "proven"});
-  if (job_of(space)) heading.insert(heading.end(), {"days", "gpu_hours", "job_cost", "goodput"});
-  std::string csv = csv_line(heading);
-  for (std::size_t i = 0; i < outcome.top.size(); ++i) {
-    const auto& found = outcome.top[i];
-    const auto& s = found.full.summary;
-    std::vector<std::string> cells{std::to_string(i + 1)};
-    for (const auto& [key, value] : space.sets(found.layout)) cells.push_back(value);
-    const auto cell = [](const auto& value) { return value ? fmt::format("{}", *value) : ""; };
-    cells.insert(cells.end(),
-                 {fmt::format("{}", to_seconds(found.iteration)), fmt::format("{}", to_seconds(found.alone)),
-                  cell(s.samples_per_s), cell(s.mfu), fmt::format("{}", found.device),
-                  std::to_string(space.gpus(found.layout)), outcome.proven ? "true" : "false"});
-    if (const auto* run = training(found))
-      cells.insert(cells.end(), {fmt::format("{}", run->days), fmt::format("{}", run->gpu_hours), cell(run->cost),
-                                 fmt::format("{}", run->goodput)});
-    csv += csv_line(cells);
+std::string plan_json(const Plan& plan) { return plan_answer().json(plan).dump(2) + "\n"; }
+
+std::string plan_csv(const Plan& plan) {
+  std::string columns =
+      "rank *=/set iteration_s alone_s samples_per_s mfu device_bytes=/peak_memory_bytes/device gpus proven";
+  if (job_of(plan.space)) columns += " days=/job/days gpu_hours=/job/gpu_hours job_cost=/job/cost goodput=/job/goodput";
+  std::vector<Json> rows;
+  for (const auto& found : plan.outcome.top) {
+    auto& row = rows.emplace_back(layout().json({plan.space, found}));
+    row.append("rank", rows.size()), row.append("proven", plan.outcome.proven);
   }
-  return csv;
+  return csv(csv_columns(columns), rows);
 }
 
 }  // namespace rehearsal::report

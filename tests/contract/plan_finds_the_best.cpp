@@ -283,13 +283,13 @@ TEST_CASE("a training that is searched is the one that run predicts") {
     CHECK(run.days == found.run->days);
     CHECK(*run.cost == *found.run->cost);
   }
-  const auto json = report::plan_json(space, outcome);
+  const auto json = report::plan_json({space, outcome});
   for (const char* key : {"\"job\"", "\"days\"", "\"gpu_hours\"", "\"cost\"", "\"goodput\""})
     CHECK(contract::says(json, key));
-  const auto text = report::plan_text(space, outcome, {100, false});
+  const auto text = report::plan_text({space, outcome}, {100, false});
   CHECK(contract::says(text, "is cheaper; that took"));
   CHECK(contract::says(text, "of the time trains"));
-  CHECK(contract::says(report::plan_csv(space, outcome), "days,gpu_hours,job_cost,goodput"));
+  CHECK(contract::says(report::plan_csv({space, outcome}), "days,gpu_hours,job_cost,goodput"));
 }
 
 TEST_CASE("a search that is stopped says how far the best may be") {
