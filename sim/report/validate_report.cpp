@@ -19,93 +19,87 @@ namespace {
 constexpr std::uint32_t kMaxRanks = 24;  // of the picture: two per rank
 constexpr std::size_t kMaxClasses = 20;
 
-std::string absolute_share(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string absolute_share(double share) { return show_amount(share, Unit::share); }
+std::string signed_share(double share) { return show_amount(share, Unit::error); }
 
-Json difference(const timeline::Difference& d) {
-  return {{"predicted_s", to_seconds(d.predicted)},
-          {"measured_s", to_seconds(d.measured)},
-          {"median_error", d.compared ? Json(d.median_error) : Json(nullptr)},
-          {"p90_absolute_error", d.compared ? Json(d.p90_error) : Json(nullptr)},
-          {"compared", d.compared}};
+const Validation& itself(const Validation& v) { return v; }
+
+using timeline::ClassDifference, timeline::Difference;
+
+// Errors are of what was compared; nothing is too short for the clock.
+auto compared(double Difference::*error) {
+  return [error](const Difference& d) { return d.compared ? std::optional(d.*error) : std::nullopt; };
+}
+Shown<Difference> difference() {
+  return Shown<Difference>("Predicted / measured - 1: negative where the real run took longer.")
+      .figures(Unit::seconds, "predicted_s", &Difference::predicted, "measured_s", &Difference::measured)
+      .figure("median_error", Unit::error, "median", "", compared(&Difference::median_error))
+      .figure("p90_absolute_error", Unit::share, "p90", "", compared(&Difference::p90_error))
+      .figures(Unit::none, "compared", &Difference::compared);
 }
 
-// Ends of all tasks, in program order of each rank, as in the timeline file.
-Json task_ends(const Validation& v) {
+// Ends of all tasks of a rank, in program order, as in the timeline file.
+struct RankEnds {
+  std::uint32_t rank = 0;
+  std::vector<Time> predicted, measured;
+  std::vector<double> errors;
+};
+std::optional<std::vector<RankEnds>> rank_ends(const Validation& v) {
   const auto& graph = v.measured.graph();
-  Json json = {{"tasks", graph.tasks()},
-               {"median_error", v.comparison.end_median_error},
-               {"p90_absolute_error", v.comparison.end_p90_error}};
-  if (graph.tasks() > kTaskEndsLimit) return json;
-  Json ranks = Json::array();
+  if (graph.tasks() > kTaskEndsLimit) return std::nullopt;
+  std::vector<RankEnds> all;
   for (const auto& rank : graph.ranks()) {
-    Json predicted = Json::array(), measured = Json::array(), errors = Json::array();
+    auto& ends = all.emplace_back(RankEnds{rank.job_rank, {}, {}, {}});
     for (std::size_t i = 0; i < graph.program_of(rank).size(); i++) {
       const auto task = rank.first_task + i;
-      const Time p = v.predicted.end[task], m = v.comparison.measured_end[task];
-      predicted.push_back(to_seconds(p)), measured.push_back(to_seconds(m));
-      errors.push_back((p - m) / v.comparison.iterations.median);
+      ends.predicted.push_back(v.predicted.end[task]), ends.measured.push_back(v.comparison.measured_end[task]);
+      ends.errors.push_back((ends.predicted.back() - ends.measured.back()) / v.comparison.iterations.median);
     }
-    ranks.push_back({{"rank", rank.job_rank}, {"predicted_s", predicted}, {"measured_s", measured}, {"error", errors}});
   }
-  json["ranks"] = ranks;
-  return json;
+  return all;
 }
 
-const char* sampled(timeline::Sampling sampling) {
-  switch (sampling) {
-    case timeline::Sampling::in_sample:
-      return "yes";
-    case timeline::Sampling::out_of_sample:
-      return "no";
-    case timeline::Sampling::unknown:
-      return "";
-  }
-  return "";
-}
-
-Json in_sample(timeline::Sampling sampling) {
-  return sampling == timeline::Sampling::unknown ? Json(nullptr) : Json(sampling == timeline::Sampling::in_sample);
-}
-
-Json comparison(const Validation& v) {
-  Json classes = Json::array();
-  for (const auto& c : v.comparison.classes) {
-    Json json = {{"class", c.name}, {"in_sample", in_sample(c.sampling)}, {"tasks", c.tasks}};
-    json.update(difference(c.of_tasks));
-    json["sum_error"] = c.of_tasks.compared ? Json(c.sum_error) : Json(nullptr);
-    classes.push_back(json);
-  }
-  return {{"prediction",
-           {{"file", v.prediction_file.empty() ? Json(nullptr) : Json(v.prediction_file)},
-            {"sha256", v.prediction_sha256}}},
-          {"iteration", difference(v.comparison.iteration)},
-          {"task_ends", task_ends(v)},
-          {"classes", classes},
-          {"disturbed", !v.measured.timeline.disturbances.empty()},
-          {"disturbances", v.measured.timeline.disturbances},
-          {"tolerance", v.tolerance},
-          {"ok", v.tolerance ? Json(v.within_tolerance()) : Json(nullptr)}};
-}
-
-std::string class_table(const Validation& v, const Paint& paint, int width) {
-  const auto& classes = v.comparison.classes;
-  const bool profiled = std::any_of(classes.begin(), classes.end(),
-                                    [](const auto& c) { return c.sampling != timeline::Sampling::unknown; });
-  std::vector<std::vector<std::string>> rows{
-      {"class of task", "tasks", "predicted", "measured", "sum", "median", "p90"}};
-  if (profiled) rows[0].push_back("sampled");
-  for (const auto& c : classes) {
-    if (rows.size() > kMaxClasses) {
-      rows.emplace_back(rows[0].size())[0] = fmt::format("... {} more", classes.size() - kMaxClasses);
-      break;
-    }
-    const bool any = c.of_tasks.compared > 0;  // otherwise too short for the clock
-    rows.push_back({c.name, grouped(c.tasks), show(c.of_tasks.predicted), show(c.of_tasks.measured),
-                    any ? signed_share(c.sum_error) : "-", any ? signed_share(c.of_tasks.median_error) : "-",
-                    any ? absolute_share(c.of_tasks.p90_error) : "-"});
-    if (profiled) rows.back().push_back(sampled(c.sampling));
-  }
-  return table(rows, paint, width, {true});
+Shown<Validation> comparison() {
+  using timeline::Sampling;
+  const auto disturbances = [](auto& v) { return v.measured.timeline.disturbances; };
+  return Shown<Validation>("The prediction against what was measured.")
+      .group("prediction",
+             Shown<Validation>("Made before the run.")
+                 .figure("file", Unit::none, "file", "if it was kept",
+                         [](auto& v) { return v.prediction_file.empty() ? Json() : Json(v.prediction_file); })
+                 .figures(Unit::none, "sha256", &Validation::prediction_sha256),
+             itself)
+      .group("iteration", difference(), [](auto& v) { return &v.comparison.iteration; })
+      .group(
+          "task_ends",
+          Shown<Validation>("Relative to the iteration.")
+              .figures(Unit::none, "tasks", [](auto& v) { return v.measured.graph().tasks(); })
+              .figures(Unit::error, "median_error", [](auto& v) { return v.comparison.end_median_error; })
+              .figures(Unit::share, "p90_absolute_error", [](auto& v) { return v.comparison.end_p90_error; })
+              .rows("ranks",
+                    Shown<RankEnds>("Of graphs that are not too large.")
+                        .figures(Unit::none, "rank", &RankEnds::rank)
+                        .figures(Unit::seconds, "predicted_s", &RankEnds::predicted, "measured_s", &RankEnds::measured)
+                        .figures(Unit::error, "error", &RankEnds::errors),
+                    rank_ends)
+              .or_left_out(),
+          itself)
+      .rows("classes",
+            Shown<ClassDifference>("By class of task; sums of an iteration, errors of single tasks.")
+                .figure("class", Unit::none, "class of task", "", &ClassDifference::name)
+                .figure("in_sample", Unit::none, "sampled", "whether its very shape was measured for the prediction",
+                        [](auto& c) {
+                          return c.sampling == Sampling::unknown ? Json() : Json(c.sampling == Sampling::in_sample);
+                        })
+                .figures(Unit::none, "tasks", &ClassDifference::tasks)
+                .also(difference(), &ClassDifference::of_tasks)
+                .figure("sum_error", Unit::error, "sum", "of the sum",
+                        [](auto& c) { return c.of_tasks.compared ? Json(c.sum_error) : Json(); }),
+            [](auto& v) { return &v.comparison.classes; })
+      .figures(
+          Unit::none, "disturbed", [=](auto& v) { return !disturbances(v).empty(); }, "disturbances", disturbances)
+      .figures(Unit::share, "tolerance", &Validation::tolerance)
+      .figures(Unit::none, "ok", [](auto& v) { return v.tolerance ? Json(v.within_tolerance()) : Json(); });
 }
 
 std::string picture(const Validation& v, const page::TextStyle& style) {
@@ -124,15 +118,37 @@ std::string picture(const Validation& v, const page::TextStyle& style) {
 
 }  // namespace
 
+const Shown<Validation>& validate_answer() {
+  static const auto kAnswer = Shown<Validation>("A performed step, beside its prediction.")
+                                  .also(run_answer(), [](auto& v) -> const Result& { return v.measured; })
+                                  .group("validate", comparison(), itself);
+  return kAnswer;
+}
+
+Table class_table(const Showing& shown, const Validation& v) {
+  std::vector<std::string_view> columns{"class",     "tasks",        "predicted_s",       "measured_s",
+                                        "sum_error", "median_error", "p90_absolute_error"};
+  const auto& classes = v.comparison.classes;
+  if (std::any_of(classes.begin(), classes.end(), [](auto& c) { return c.sampling != timeline::Sampling::unknown; }))
+    columns.push_back("in_sample");
+  auto table = shown.table("/validate/classes", columns);
+  for (auto& row : table.rows)
+    for (std::size_t c = 4; c < 7; c++)
+      if (row[c].text.empty()) row[c].text = "-";
+  return table;
+}
+
 bool Validation::within_tolerance() const {
   return !tolerance || std::abs(comparison.iteration.median_error) <= *tolerance;
 }
 
-std::string signed_share(double share) { return fmt::format("{:+.1f} %", share * 100); }
-
 std::string validate_text(const Validation& v, const page::TextStyle& style) {
   const Paint paint{style.color};
   const auto& c = v.comparison;
+  const auto json = validate_answer().json(v);
+  auto classes = class_table({json, validate_answer().items()}, v);
+  if (const auto all = classes.rows.size(); all > kMaxClasses)
+    classes.rows.resize(kMaxClasses), classes.rows.push_back({{fmt::format("... {} more", all - kMaxClasses)}});
   std::string text = paint.bold(v.measured.summary.name) + "\n";
   text += fmt::format("predicted, then performed by {} ({}): {} iteration{}\n\n", v.measured.timeline.backend,
                       timeline::name(v.measured.timeline.fidelity), c.iterations.iterations,
@@ -157,31 +173,24 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
   text += "\n" + paint.bold("By class of task") + "\n" +
           "Errors are predicted / measured - 1: of the sum of all tasks, the median over tasks, and the p90 of the\n"
           "absolute value over tasks.\n" +
-          class_table(v, paint, style.width);
+          page::text(classes, paint, style.width);
   text += "\n" + paint.bold("Both timelines") + "\n" + picture(v, style);
   text += notes("Warnings", v.measured.warnings, style.width, paint);
   text += notes("Assumptions", v.measured.assumptions, style.width, paint);
   return fit(text, style.width);
 }
 
-std::string validate_json(const Validation& v) {
-  auto json = to_json(v.measured);
-  json["validate"] = comparison(v);
-  return json.dump(2) + "\n";
-}
+std::string validate_json(const Validation& v) { return validate_answer().json(v).dump(2) + "\n"; }
 
 std::string validate_csv(const Validation& v) {
-  std::string csv = csv_line({"class", "in_sample", "tasks", "predicted_s", "measured_s", "sum_error", "median_error",
-                              "p90_absolute_error", "compared"});
-  const auto line = [&](const std::string& name, const char* in_sample, std::uint64_t tasks,
-                        const timeline::Difference& d, double sum_error) {
-    csv += csv_line({name, in_sample, std::to_string(tasks), fmt::format("{}", to_seconds(d.predicted)),
-                     fmt::format("{}", to_seconds(d.measured)), fmt::format("{}", sum_error),
-                     fmt::format("{}", d.median_error), fmt::format("{}", d.p90_error), std::to_string(d.compared)});
-  };
-  line("iteration", "", 1, v.comparison.iteration, v.comparison.iteration.median_error);
-  for (const auto& c : v.comparison.classes) line(c.name, sampled(c.sampling), c.tasks, c.of_tasks, c.sum_error);
-  return csv;
+  const auto json = comparison().json(v);
+  std::vector<Json> rows{*json.find("iteration")};
+  rows.front().append("class", "iteration"), rows.front().append("tasks", 1);
+  rows.front().append("sum_error", v.comparison.iteration.median_error);
+  for (const auto& one : json.find("classes")->items()) rows.push_back(one);
+  const auto columns =
+      "class in_sample tasks predicted_s measured_s sum_error median_error p90_absolute_error compared";
+  return csv(csv_columns(columns), rows);
 }
 
 }  // namespace rehearsal::report

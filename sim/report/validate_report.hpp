@@ -22,7 +22,8 @@ struct Validation {
   bool within_tolerance() const;
 };
 
-std::string signed_share(double share);  // an error as "-4.1 %"
+const Shown<Validation>& validate_answer();
+page::Table class_table(const Showing& shown, const Validation& validation);
 std::string validate_text(const Validation& validation, const page::TextStyle& style);
 std::string validate_json(const Validation& validation);
 std::string validate_csv(const Validation& validation);
