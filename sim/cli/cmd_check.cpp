@@ -13,7 +13,7 @@
 #include "base/program.hpp"
 #include "cli/output.hpp"
 #include "page/layout.hpp"
-#include "report/answers.hpp"
+#include "published/report.hpp"
 #include "scenario/check.hpp"
 #include "scenario/schema.hpp"
 
@@ -134,7 +134,7 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
   if (common.sarif) throw UserError("check: --format sarif says what is wrong with files; --schema has none");
   if (line.operands == std::vector<std::string>{"answers"} && common.set.empty()) {
     if (common.format == Format::csv) throw UserError("check: the schema of answers is JSON; leave --format csv out");
-    emit_report(common, report::answers_schema());
+    emit_report(common, report::answers_schema(published::answers()));
     return 0;
   }
   if (!line.operands.empty() || !common.set.empty())

@@ -99,15 +99,14 @@ void write_scenarios(const CommonOptions& common, const AgainstOptions& options,
 
 int report_budget(const CommonOptions& common, const std::vector<Run>& runs, published::ValidationRun against) {
   against.memory = against.forecast = false;
-  const auto whole = published::score(published::predict(runs, against));
-  std::vector<published::Removal> removals;
+  published::Budget budget{published::score(published::predict(runs, against)), {}};
   for (const auto& effect : explore::effects()) {
     against.without = &effect;
-    removals.push_back({&effect, published::score(published::predict(runs, against))});
+    budget.removals.push_back({&effect, published::score(published::predict(runs, against))});
   }
-  emit_report(common, common.format == Format::json  ? published::budget_json(whole, removals)
-                      : common.format == Format::csv ? published::budget_csv(whole, removals)
-                                                     : published::budget_text(whole, removals));
+  emit_report(common, {.text = [&] { return published::budget_text(budget); },
+                       .json = [&] { return published::budget_json(budget); },
+                       .csv = [&] { return published::budget_csv(budget); }});
   return 0;
 }
 
@@ -148,13 +147,14 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
   write_pages(common, pages, [&] { return published::against_page(predictions); });
   if (options.bands)
     emit_report(common, published::bands_yaml(predictions));
-  else if (common.format == Format::json)
-    emit_report(common, published::against_json(predictions));
-  else if (common.format == Format::csv)
-    emit_report(common, published::against_csv(predictions));
   else
-    emit_report(common,
-                published::against_text(predictions, options.rows, published::coverage(predictions, against.jobs)));
+    emit_report(common, {.text =
+                             [&] {
+                               return published::against_text(predictions, options.rows,
+                                                              published::coverage(predictions, against.jobs));
+                             },
+                         .json = [&] { return published::against_json(predictions); },
+                         .csv = [&] { return published::against_csv(predictions); }});
   if (!options.tolerance) return 0;
   return published::overall(published::score(predictions)).mean <= *options.tolerance ? 0 : 1;
 }

@@ -106,11 +106,6 @@ void fit_side(const std::vector<const Sample*>& samples, bool above, Fit& fit) {
   }
 }
 
-// What no recipe that a source leaves open explains of ln(measured / predicted).
-double beyond_recipes(double ratio, const scenario::BandRange& recipes) {
-  return ratio > 0 ? std::max(0., ratio - std::log(recipes.high)) : std::min(0., ratio - std::log(recipes.low));
-}
-
 // Samples of all runs.
 std::vector<Sample> samples_of(const std::vector<Prediction>& predictions) {
   std::map<std::string, std::vector<const Prediction*>> tables;

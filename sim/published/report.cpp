@@ -55,7 +55,7 @@ constexpr const char* kHead =
     "                                     cast                           s  FLOP/s\n";
 
 // What the four kinds of forecasts come to, in points of mean error over tables, and the groups that each leaves out.
-std::string forecasts_text(const std::vector<Prediction>& predictions, const Overall& o) {
+std::string forecasts_text(const Predictions& predictions, const Overall& o) {
   std::string text =
       "\nForecasts: predicted without the constants that only what is left out gave; mean |error| in %\n";
   for (const auto left : kLeft) {
@@ -89,53 +89,159 @@ std::string coverage_text(const std::vector<Coverage>& all) {
   return text;
 }
 
-Json forecasts_json(const std::vector<Prediction>& predictions) {
-  Json json = Json::object();
-  for (const auto left : kLeft) {
-    Json groups = Json::object();
-    for (const auto& g : score_groups(predictions, left))
-      groups[g.name] = {{"rows", g.rows},
-                        {"mean", g.mean},
-                        {"forecast", g.not_forecast.empty() ? Json(g.forecast) : Json(nullptr)},
-                        {"bias", g.bias}};
-    json[name(left)] = std::move(groups);
-  }
-  return json;
+using report::Shown, report::Unit;
+
+const auto itself = [](const auto& one) -> const auto& { return one; };
+template <class T>
+Shown<T> who(const char* what) {
+  return Shown<T>(what).group(
+      "rehearsal",
+      Shown<T>("Who answers.").figure("version", Unit::none, "version", "", [](auto&) { return program_version(); }),
+      itself);
+}
+std::string without(Left left) {
+  return left == Left::family ? "forecast" : fmt::format("forecast_without_{}", name(left));
 }
 
-Json score_json(const Score& s) {
-  return {{"table", s.table},
-          {"rows", s.rows},
-          {"mean", s.mean},
-          {"median", s.median},
-          {"p90", s.p90},
-          {"bias", s.bias},
-          {"rank_correlation_time", s.rank_time},
-          {"rank_correlation_rate", s.rank_rate},
-          {"forecast", s.forecast(Left::family).mean},
-          {"forecast_rows", s.forecast(Left::family).rows},
-          {"constant_rate", s.constant},
-          {"memory", {{"rows", s.memory_rows}, {"mean", s.memory_mean}, {"bias", s.memory_bias}}},
-          {"fits",
-           {{"ran_predicted_fit", s.ran_fits},
-            {"ran_predicted_unfit", s.ran_unfit},
-            {"failed_predicted_unfit", s.failed_unfit},
-            {"failed_predicted_fit", s.failed_fits}}},
-          {"not_judged", s.not_judged}};
+Shown<Overall> over_tables() {
+  auto all = Shown<Overall>("Over tables of at least two rows.")
+                 .figures(Unit::none, "tables", &Overall::tables, "rows", &Overall::rows)
+                 .figure("mean", Unit::share, "mean error", "", &Overall::mean)
+                 .figures(Unit::share, "median", &Overall::median)
+                 .figure("constant_rate", Unit::share, "the best constant rate", "", &Overall::constant);
+  for (const auto left : kLeft)
+    all.figure(without(left), Unit::share,
+               left == Left::family ? "forecast" : fmt::format("without its {}", name(left)),
+               "without the constants that only these runs gave", [left](auto& o) { return o.forecast(left); });
+  return all;
 }
 
-Json overall_json(const Overall& o) {
-  return {{"tables", o.tables},
-          {"rows", o.rows},
-          {"mean", o.mean},
-          {"median", o.median},
-          {"constant_rate", o.constant},
-          {"forecast", o.forecast(Left::family)}};
+// Nothing is the mean of nothing.
+template <class Get>
+auto of_rows(std::size_t Score::*rows, Get get, std::size_t least = 1) {
+  return [=](const Score& s) { return s.*rows < least ? std::nullopt : std::optional(std::invoke(get, s)); };
+}
+Shown<Score> of_table() {
+  const auto timed = [](auto get, std::size_t least = 1) { return of_rows(&Score::rows, get, least); };
+  const auto forecast = [](const Score& s) { return s.forecast(Left::family); };
+  return Shown<Score>("Of each table; errors are predicted / measured - 1, rank correlations Spearman's.")
+      .figures(Unit::none, "table", &Score::table, "rows", &Score::rows)
+      .figures(Unit::share, "mean", timed(&Score::mean), "median", timed(&Score::median), "p90", timed(&Score::p90))
+      .figures(Unit::error, "bias", timed(&Score::bias))
+      .figures(Unit::none, "rank_correlation_time", timed(&Score::rank_time, 3), "rank_correlation_rate",
+               timed(&Score::rank_rate, 3))
+      .figure("forecast", Unit::share, "forecast", "mean without the constants that a row's family alone gave",
+              [=](auto& s) { return forecast(s).rows ? Json(forecast(s).mean) : Json(); })
+      .figures(Unit::none, "forecast_rows", [=](auto& s) { return forecast(s).rows; })
+      .figures(Unit::share, "constant_rate", timed(&Score::constant))
+      .group("memory",
+             Shown<Score>("Of peak memory.")
+                 .figure("rows", Unit::none, "memory rows", "", &Score::memory_rows)
+                 .figure("mean", Unit::share, "memory mean", "", of_rows(&Score::memory_rows, &Score::memory_mean))
+                 .figure("bias", Unit::error, "memory bias", "", of_rows(&Score::memory_rows, &Score::memory_bias)),
+             itself)
+      .group("fits",
+             Shown<Score>("Whether rows fit, and were predicted to.")
+                 .figures(Unit::none, "ran_predicted_fit", &Score::ran_fits, "ran_predicted_unfit", &Score::ran_unfit,
+                          "failed_predicted_unfit", &Score::failed_unfit, "failed_predicted_fit", &Score::failed_fits),
+             itself)
+      .figures(Unit::none, "not_judged", &Score::not_judged);
+}
+
+Shown<Prediction> of_row() {
+  const auto judged = [](auto get) {
+    return
+        [get](const Prediction& p) { return p.not_judged.empty() ? std::optional(std::invoke(get, p)) : std::nullopt; };
+  };
+  const auto if_any = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  const auto peak = [](double bytes) { return bytes > 0 ? report::number(bytes) : Json(); };
+  auto row = Shown<Prediction>()
+                 .also(Shown<Run>().figures(Unit::none, "model", &Run::model, "gpus", &Run::gpus), &Prediction::run)
+                 .figures(Unit::none, "not_judged", [=](auto& p) { return if_any(p.not_judged); })
+                 .figures(Unit::seconds, "predicted_s", judged(&Prediction::iteration_s))
+                 .figures(Unit::none, "family", [=](auto& p) { return if_any(p.family); });
+  for (const auto left : kLeft)
+    row.figures(Unit::seconds, without(left) + "_s", judged([left](auto& p) {
+                  return p.forecast(left).missing.empty() ? Json(p.forecast(left).seconds) : Json();
+                }));
+  row.group("error_band",
+            Shown<Prediction>("Where 80 % of the runs that are like this one were measured.")
+                .figures(Unit::seconds, "low_s", [](auto& p) { return p.iteration_s * *p.band.low; })
+                .figures(Unit::seconds, "high_s", [](auto& p) { return p.iteration_s * *p.band.high; })
+                .figures(Unit::none, "comparable", [](auto& p) { return p.band.comparable; }),
+            [](auto& p) { return p.not_judged.empty() && p.band.low ? &p : nullptr; })
+      .also(Shown<Run>().figures(Unit::seconds, "measured_s", &Run::iteration_s), &Prediction::run)
+      .figures(Unit::error, "error", [](auto& p) { return p.timed() ? Json(p.error()) : Json(); })
+      .figures(Unit::bytes, "predicted_peak_bytes", judged(&Prediction::peak), "measured_peak_bytes",
+               [=](auto& p) { return peak(p.measured_peak); })
+      .figures(Unit::error, "memory_error",
+               [](auto& p) { return p.measured_peak > 0 ? Json(p.memory_error()) : Json(); })
+      .figures(Unit::none, "fits", judged(&Prediction::fits), "ran", [](auto& p) { return !p.run.out_of_memory(); })
+      .or_all_left_out();
+  return Shown<Prediction>("A published run.")
+      .also(Shown<Run>().figures(Unit::none, "id", &Run::id, "table", &Run::table), &Prediction::run)
+      .also(row);
+}
+
+Shown<Predictions> of_groups() {
+  const auto forecast = [](auto member) {
+    return [member](const GroupScore& g) { return g.not_forecast.empty() ? std::optional(g.*member) : std::nullopt; };
+  };
+  const auto group = Shown<GroupScore>()
+                         .figures(Unit::none, "rows", &GroupScore::rows)
+                         .figures(Unit::share, "mean", &GroupScore::mean, "forecast", forecast(&GroupScore::forecast))
+                         .figures(Unit::error, "bias", forecast(&GroupScore::bias))
+                         .figure("not_forecast", Unit::none, "no other route for", "constants without substitute",
+                                 [](auto& g) { return g.not_forecast.empty() ? Json() : Json(g.not_forecast); })
+                         .or_left_out();
+  Shown<Predictions> all("Groups of runs that a forecast leaves out in turn.");
+  for (const auto left : kLeft)
+    all.named_rows(name(left), group, [left](auto& predictions) {
+      std::vector<std::pair<std::string, GroupScore>> groups;
+      for (const auto& g : score_groups(predictions, left)) groups.emplace_back(g.name, g);
+      return groups;
+    });
+  return all;
+}
+
+// The means of tables, for the error budget.
+Shown<std::vector<Score>> means() {
+  return Shown<std::vector<Score>>()
+      .group("overall", over_tables(), [](auto& scores) { return std::optional(overall(scores)); })
+      .named("tables", Unit::share, "mean", "of the errors of each table", [](auto& scores) {
+        std::vector<std::pair<std::string, double>> all;
+        for (const auto& s : scores)
+          if (s.rows) all.emplace_back(s.table, s.mean);
+        return all;
+      });
+}
+
+const Shown<Budget>& budget_answer() {
+  static const auto kAnswer =
+      who<Budget>("The mean error with each effect of the cost model left out.")
+          .group("whole", means(), &Budget::whole)
+          .named_rows("without",
+                      Shown<Removal>()
+                          .figure("what", Unit::none, "effect", "", [](auto& r) { return r.effect->what; })
+                          .also(means(), &Removal::scores),
+                      [](auto& b) {
+                        std::vector<std::pair<std::string_view, const Removal&>> all;
+                        for (const auto& removal : b.removals) all.emplace_back(removal.effect->name, removal);
+                        return all;
+                      });
+  return kAnswer;
+}
+
+std::string csv_of(const Predictions& predictions, std::string_view columns) {
+  const auto row = of_row();
+  std::vector<Json> rows;
+  for (const auto& p : predictions) rows.push_back(row.json(p));
+  return report::csv(report::csv_columns(columns), rows, 6);
 }
 
 }  // namespace
 
-std::string against_text(const std::vector<Prediction>& predictions, bool rows, const std::vector<Coverage>& coverage) {
+std::string against_text(const Predictions& predictions, bool rows, const std::vector<Coverage>& coverage) {
   std::string text;
   if (rows) {
     for (const auto& p : predictions) text += row_text(p);
@@ -166,76 +272,35 @@ std::string against_text(const std::vector<Prediction>& predictions, bool rows, 
   return text;
 }
 
-std::string against_json(const std::vector<Prediction>& predictions) {
-  Json json{{"rehearsal", {{"version", program_version()}}}};
-  const auto scores = score(predictions);
-  json["overall"] = overall_json(overall(scores));
-  json["forecasts"] = forecasts_json(predictions);
-  for (const auto& s : scores) json["tables"].push_back(score_json(s));
-  for (const auto& p : predictions) {
-    Json row{{"id", p.run.id}, {"table", p.run.table}};
-    if (!p.not_judged.empty()) {
-      row["not_judged"] = p.not_judged;
-    } else {
-      row["predicted_s"] = p.iteration_s;
-      row["family"] = p.family;
-      for (const auto left : kLeft)
-        if (const auto& forecast = p.forecast(left); forecast.missing.empty())
-          row[left == Left::family ? "forecast_s" : fmt::format("forecast_without_{}_s", name(left))] =
-              forecast.seconds;
-      if (p.band.low)
-        row["error_band"] = {{"low_s", p.iteration_s * *p.band.low},
-                             {"high_s", p.iteration_s * *p.band.high},
-                             {"comparable", p.band.comparable}};
-      if (p.run.iteration_s) row["measured_s"] = *p.run.iteration_s, row["error"] = p.error();
-      row["predicted_peak_bytes"] = p.peak;
-      if (p.measured_peak > 0) row["measured_peak_bytes"] = p.measured_peak, row["memory_error"] = p.memory_error();
-      row["fits"] = p.fits, row["ran"] = !p.run.out_of_memory();
-    }
-    json["rows"].push_back(std::move(row));
-  }
-  return json.dump(2) + "\n";
+const Shown<Predictions>& against_answer() {
+  static const auto kAnswer =
+      who<Predictions>("Published runs, each predicted from its own scenario.")
+          .group("overall", over_tables(), [](auto& all) { return std::optional(overall(score(all))); })
+          .group("forecasts", of_groups(), itself)
+          .rows("tables", of_table(), [](auto& all) { return score(all); })
+          .rows("rows", of_row(), itself);
+  return kAnswer;
 }
 
-std::string forecast_csv(const std::vector<Prediction>& predictions) {
-  std::string text = "id,table,family,forecast_s,predicted_peak_bytes,fits,not_judged\n";
-  for (const auto& p : predictions) {
-    const bool judged = p.not_judged.empty();
-    std::string reason = p.not_judged;
-    std::replace(reason.begin(), reason.end(), '"', '\'');
-    text += fmt::format(
-        "{},{},{},{},{},{},{}\n", p.run.id, p.run.table, p.family,
-        judged && p.forecast(Left::family).missing.empty() ? fmt::format("{:.6g}", p.forecast(Left::family).seconds)
-                                                           : "",
-        judged ? fmt::format("{:.6g}", p.peak) : "", judged && p.fits, judged ? "" : '"' + reason + '"');
-  }
-  return text;
+std::vector<report::AnswerOf> answers() {
+  return {{"validate --against", against_answer()}, {"validate --against --budget", budget_answer()}};
 }
 
-std::string against_csv(const std::vector<Prediction>& predictions) {
-  std::string text =
-      "id,table,family,predicted_s,forecast_s,measured_s,error,band_low_s,band_high_s,predicted_peak_bytes,"
-      "measured_peak_bytes,memory_error,fits,ran,not_judged\n";
-  for (const auto& p : predictions) {
-    const auto& r = p.run;
-    const bool judged = p.not_judged.empty();
-    const auto number = [](bool there, double value) { return there ? fmt::format("{:.6g}", value) : std::string(); };
-    std::string reason = p.not_judged;
-    std::replace(reason.begin(), reason.end(), '"', '\'');
-    text += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", r.id, r.table, p.family, number(judged, p.iteration_s),
-        number(judged && p.forecast(Left::family).missing.empty(), p.forecast(Left::family).seconds),
-        number(r.iteration_s.has_value(), r.iteration_s.value_or(0)), number(p.timed(), p.timed() ? p.error() : 0),
-        number(judged && p.band.low, p.iteration_s * p.band.low.value_or(0)),
-        number(judged && p.band.high, p.iteration_s * p.band.high.value_or(0)), number(judged, p.peak),
-        number(p.measured_peak > 0, p.measured_peak),
-        number(p.measured_peak > 0, p.measured_peak > 0 ? p.memory_error() : 0), judged && p.fits, !r.out_of_memory(),
-        judged ? "" : '"' + reason + '"');
-  }
-  return text;
+std::string against_json(const Predictions& predictions) { return against_answer().json(predictions).dump(2) + "\n"; }
+
+std::string forecast_csv(const Predictions& predictions) {
+  return csv_of(predictions, "id table family forecast_s predicted_peak_bytes fits not_judged");
 }
 
-std::string budget_text(const std::vector<Score>& whole, const std::vector<Removal>& removals) {
+std::string against_csv(const Predictions& predictions) {
+  return csv_of(predictions,
+                "id table family predicted_s forecast_s measured_s error band_low_s=/error_band/low_s "
+                "band_high_s=/error_band/high_s predicted_peak_bytes measured_peak_bytes memory_error fits ran "
+                "not_judged");
+}
+
+std::string budget_text(const Budget& budget) {
+  const auto& [whole, removals] = budget;
   std::string text = "Mean error in %, then its change in points with one effect left out; . = under 0.05\n\n";
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < whole.size(); i++)
@@ -266,22 +331,10 @@ std::string budget_text(const std::vector<Score>& whole, const std::vector<Remov
   return text;
 }
 
-std::string budget_json(const std::vector<Score>& whole, const std::vector<Removal>& removals) {
-  Json json{{"rehearsal", {{"version", program_version()}}}};
-  const auto tables = [](const std::vector<Score>& scores) {
-    Json all = Json::object();
-    for (const auto& s : scores)
-      if (s.rows) all[s.table] = s.mean;
-    return all;
-  };
-  json["whole"] = {{"overall", overall_json(overall(whole))}, {"tables", tables(whole)}};
-  for (const auto& [effect, scores] : removals)
-    json["without"][std::string(effect->name)] = {
-        {"what", effect->what}, {"overall", overall_json(overall(scores))}, {"tables", tables(scores)}};
-  return json.dump(2) + "\n";
-}
+std::string budget_json(const Budget& budget) { return budget_answer().json(budget).dump(2) + "\n"; }
 
-std::string budget_csv(const std::vector<Score>& whole, const std::vector<Removal>& removals) {
+std::string budget_csv(const Budget& budget) {
+  const auto& [whole, removals] = budget;
   std::string text = "without,table,rows,mean,change\n";
   for (const auto& s : whole)
     if (s.rows) text += fmt::format(",{},{},{:.6g},0\n", s.table, s.rows, s.mean);

@@ -10,13 +10,16 @@
 namespace rehearsal::report {
 
 struct AnswerOf {
+  template <class T>
+  AnswerOf(std::string_view of, const Shown<T>& shown) : command(of), what(shown.what()), items(&shown.items()) {}
+
   std::string_view command;
   std::string what;
-  const std::vector<Item>* items = nullptr;
+  const std::vector<Item>* items;
 };
 const std::vector<AnswerOf>& answers();
 
-// JSON Schema (2020-12) of the JSON of these commands: a definition for each.
-std::string answers_schema();
+// JSON Schema (2020-12) of the JSON of these commands and of `more`: a definition for each.
+std::string answers_schema(std::span<const AnswerOf> more = {});
 
 }  // namespace rehearsal::report
