@@ -99,7 +99,7 @@ int run_plan(Session& session, const Arguments& arguments) {
   const report::Plan plan{space, outcome};
   write_pages(common, pages, [&] { return report::plan_page(plan, as_asked(session, "plan", arguments, path)); });
   emit_report(common, {.text = [&] { return report::plan_text(plan, text_style(common)); },
-                       .json = [&] { return report::plan_json(plan); },
+                       .json = [&] { return report::plan_answer().json_text(plan); },
                        .csv = [&] { return report::plan_csv(plan); }});
   if (!folder.empty()) save(common, folder, space, outcome);
   return outcome.top.empty() ? 1 : 0;

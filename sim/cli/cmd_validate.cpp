@@ -153,7 +153,7 @@ int run_validate(Session& session, const Arguments& arguments) {
   write_pages(common, pages,
               [&] { return report::validate_page(validation, as_asked(session, "validate", arguments, path)); });
   emit_report(common, {.text = [&] { return report::validate_text(validation, text_style(common)); },
-                       .json = [&] { return report::validate_json(validation); },
+                       .json = [&] { return report::validate_answer().json_text(validation); },
                        .csv = [&] { return report::validate_csv(validation); }});
   return validation.within_tolerance() ? 0 : 1;
 }

@@ -105,7 +105,7 @@ int report_budget(const CommonOptions& common, const std::vector<Run>& runs, pub
     budget.removals.push_back({&effect, published::score(published::predict(runs, against))});
   }
   emit_report(common, {.text = [&] { return published::budget_text(budget); },
-                       .json = [&] { return published::budget_json(budget); },
+                       .json = [&] { return published::budget_answer().json_text(budget); },
                        .csv = [&] { return published::budget_csv(budget); }});
   return 0;
 }
@@ -153,7 +153,7 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
                                return published::against_text(predictions, options.rows,
                                                               published::coverage(predictions, against.jobs));
                              },
-                         .json = [&] { return published::against_json(predictions); },
+                         .json = [&] { return published::against_answer().json_text(predictions); },
                          .csv = [&] { return published::against_csv(predictions); }});
   if (!options.tolerance) return 0;
   return published::overall(published::score(predictions)).mean <= *options.tolerance ? 0 : 1;

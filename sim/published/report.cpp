@@ -216,22 +216,6 @@ Shown<std::vector<Score>> means() {
       });
 }
 
-const Shown<Budget>& budget_answer() {
-  static const auto kAnswer =
-      who<Budget>("The mean error with each effect of the cost model left out.")
-          .group("whole", means(), &Budget::whole)
-          .named_rows("without",
-                      Shown<Removal>()
-                          .figure("what", Unit::none, "effect", "", [](auto& r) { return r.effect->what; })
-                          .also(means(), &Removal::scores),
-                      [](auto& b) {
-                        std::vector<std::pair<std::string_view, const Removal&>> all;
-                        for (const auto& removal : b.removals) all.emplace_back(removal.effect->name, removal);
-                        return all;
-                      });
-  return kAnswer;
-}
-
 std::string csv_of(const Predictions& predictions, std::string_view columns) {
   const auto row = of_row();
   std::vector<Json> rows;
@@ -282,11 +266,25 @@ const Shown<Predictions>& against_answer() {
   return kAnswer;
 }
 
+const Shown<Budget>& budget_answer() {
+  static const auto kAnswer =
+      who<Budget>("The mean error with each effect of the cost model left out.")
+          .group("whole", means(), &Budget::whole)
+          .named_rows("without",
+                      Shown<Removal>()
+                          .figure("what", Unit::none, "effect", "", [](auto& r) { return r.effect->what; })
+                          .also(means(), &Removal::scores),
+                      [](auto& b) {
+                        std::vector<std::pair<std::string_view, const Removal&>> all;
+                        for (const auto& removal : b.removals) all.emplace_back(removal.effect->name, removal);
+                        return all;
+                      });
+  return kAnswer;
+}
+
 std::vector<report::AnswerOf> answers() {
   return {{"validate --against", against_answer()}, {"validate --against --budget", budget_answer()}};
 }
-
-std::string against_json(const Predictions& predictions) { return against_answer().json(predictions).dump(2) + "\n"; }
 
 std::string forecast_csv(const Predictions& predictions) {
   return csv_of(predictions, "id table family forecast_s predicted_peak_bytes fits not_judged");
@@ -330,8 +328,6 @@ std::string budget_text(const Budget& budget) {
   }
   return text;
 }
-
-std::string budget_json(const Budget& budget) { return budget_answer().json(budget).dump(2) + "\n"; }
 
 std::string budget_csv(const Budget& budget) {
   const auto& [whole, removals] = budget;

@@ -15,7 +15,6 @@ using Predictions = std::vector<Prediction>;
 // One line per table, then the mean of tables; with `rows` also every row, and why rows are not judged.
 std::string against_text(const Predictions& predictions, bool rows, const std::vector<Coverage>& coverage = {});
 const report::Shown<Predictions>& against_answer();
-std::string against_json(const Predictions& predictions);
 // The prediction of each row, without any measurement.
 std::string forecast_csv(const Predictions& predictions);
 std::string against_csv(const Predictions& predictions);  // one line per row
@@ -32,8 +31,8 @@ struct Budget {
   std::vector<Score> whole;
   std::vector<Removal> removals;
 };
+const report::Shown<Budget>& budget_answer();
 std::string budget_text(const Budget& budget);
-std::string budget_json(const Budget& budget);
 std::string budget_csv(const Budget& budget);
 
 // What `validate --against` answers, with and without --budget.

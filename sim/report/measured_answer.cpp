@@ -117,17 +117,14 @@ Shown<Verification> verification() {
 Shown<Result> measured_answer() {
   return Shown<Result>()
       .group("iterations", iterations(), [](auto& r) { return r.measured ? &r : nullptr; })
-      .or_left_out()
       .group("memory", memory(), [](auto& r) { return r.measured && !r.timeline.peak_bytes.empty() ? &r : nullptr; })
-      .or_left_out()
       .rows("devices", device(),
             [](auto& r) { return r.measured && !r.timeline.devices.empty() ? &r.timeline.devices : nullptr; })
-      .or_left_out()
       .group("verify", verification(),
              [](auto& r) -> const Verification* {
                return r.measured && r.measured->verification ? &*r.measured->verification : nullptr;
              })
-      .or_left_out();
+      .or_all_left_out();
 }
 
 }  // namespace rehearsal::report

@@ -382,8 +382,6 @@ const Shown<Plan>& plan_answer() {
   return kAnswer;
 }
 
-std::string plan_json(const Plan& plan) { return plan_answer().json(plan).dump(2) + "\n"; }
-
 std::string plan_csv(const Plan& plan) {
   std::string columns =
       "rank *=/set iteration_s alone_s samples_per_s mfu device_bytes=/peak_memory_bytes/device gpus proven";

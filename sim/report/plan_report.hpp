@@ -19,7 +19,6 @@ struct Plan {
 };
 const Shown<Plan>& plan_answer();
 std::string plan_text(const Plan& plan, const page::TextStyle& style);
-std::string plan_json(const Plan& plan);
 std::string plan_csv(const Plan& plan);  // one line for each of the best layouts
 
 }  // namespace rehearsal::report

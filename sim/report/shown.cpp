@@ -28,6 +28,13 @@ const Item* item_at(std::span<const Item> items, std::string_view pointer) {
   return below.empty() || !item->below ? &*item : item_at(*item->below, below);
 }
 
+// A name as a step of a pointer (RFC 6901).
+std::string step(std::string_view name) {
+  std::string text;
+  for (const char c : name) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return text;
+}
+
 std::string text_of(const Json& value, const Item* item) {
   if (value.is_null()) return "";
   if (value.is_boolean()) return value.dump() == "true" ? "yes" : "no";
@@ -195,7 +202,8 @@ page::Table Showing::table(const std::string& pointer, std::span<const std::stri
       add(rows->items()[i], fmt::format("{}/{}", pointer, i), names.empty() ? nullptr : &place);
     }
   if (rows && rows->is_object())
-    for (const auto& [name, row] : rows->members()) add(row, pointer + "/" + name, names.empty() ? nullptr : &name);
+    for (const auto& [name, row] : rows->members())
+      add(row, pointer + "/" + step(name), names.empty() ? nullptr : &name);
   return table;
 }
 

@@ -208,6 +208,7 @@ class Shown {
   }
 
   Json json(const T& value) const { return write(items_, &value); }
+  std::string json_text(const T& value) const { return json(value).dump(2) + "\n"; }
   const std::vector<Item>& items() const { return items_; }
   const std::string& what() const { return what_; }
 

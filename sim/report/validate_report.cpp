@@ -180,8 +180,6 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
   return fit(text, style.width);
 }
 
-std::string validate_json(const Validation& v) { return validate_answer().json(v).dump(2) + "\n"; }
-
 std::string validate_csv(const Validation& v) {
   const auto json = comparison().json(v);
   std::vector<Json> rows{*json.find("iteration")};

@@ -25,7 +25,6 @@ struct Validation {
 const Shown<Validation>& validate_answer();
 page::Table class_table(const Showing& shown, const Validation& validation);
 std::string validate_text(const Validation& validation, const page::TextStyle& style);
-std::string validate_json(const Validation& validation);
 std::string validate_csv(const Validation& validation);
 
 }  // namespace rehearsal::report

@@ -283,7 +283,7 @@ TEST_CASE("a training that is searched is the one that run predicts") {
     CHECK(run.days == found.run->days);
     CHECK(*run.cost == *found.run->cost);
   }
-  const auto json = report::plan_json({space, outcome});
+  const auto json = report::plan_answer().json_text({space, outcome});
   for (const char* key : {"\"job\"", "\"days\"", "\"gpu_hours\"", "\"cost\"", "\"goodput\""})
     CHECK(contract::says(json, key));
   const auto text = report::plan_text({space, outcome}, {100, false});
