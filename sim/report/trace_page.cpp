@@ -175,7 +175,8 @@ Table table_of(const std::vector<BesideRow>& rows, const std::string& head, cons
         {{row.name},
          value(row.predicted, "predicted_s"),
          value(row.measured, "measured_s"),
-         error ? Value{signed_share(*error), *error, fmt::format("{}/{}/error", pointer, i)} : Value{"-"}});
+         error ? Value{page::show_amount(*error, page::Unit::error), *error, fmt::format("{}/{}/error", pointer, i)}
+               : Value{"-"}});
   }
   return table;
 }
@@ -211,7 +212,7 @@ Page trace_page(const TraceReport& report, const Asked& asked) {
                   {show(report.measured_step()), to_seconds(report.measured_step()), "/trace/measured_s"},
                   "median of the steps"},
                  {"error of the prediction",
-                  {signed_share(report.error()), report.error(), "/trace/error"},
+                  {page::show_amount(report.error(), page::Unit::error), report.error(), "/trace/error"},
                   "negative: the run took longer"}};
   section.blocks.push_back({"", std::move(facts)});
   section.blocks.push_back(

@@ -61,7 +61,8 @@ std::string cell(const std::optional<Time>& time) { return time ? show(*time) : 
 
 std::vector<std::string> cells(const BesideRow& row, bool with_kernels) {
   const auto error = row.error();
-  std::vector<std::string> all{row.name, cell(row.predicted), cell(row.measured), error ? signed_share(*error) : "-"};
+  std::vector<std::string> all{row.name, cell(row.predicted), cell(row.measured),
+                               error ? page::show_amount(*error, page::Unit::error) : "-"};
   if (with_kernels) all.push_back(row.kernels ? grouped(*row.kernels) : "");
   return all;
 }
@@ -256,7 +257,7 @@ std::string trace_text(const TraceReport& r, const page::TextStyle& style) {
   text += fmt::format("  Predicted    {}\n", paint.bold(show(r.predicted.summary.iteration)));
   text +=
       fmt::format("  Measured     {:<16} {}\n", paint.bold(show(r.measured_step())), paint.dim("median of the steps"));
-  text += fmt::format("  Error        {:<16} {}\n", paint.bold(signed_share(r.error())),
+  text += fmt::format("  Error        {:<16} {}\n", paint.bold(page::show_amount(r.error(), page::Unit::error)),
                       paint.dim("predicted / measured - 1: negative where the run took longer"));
   if (r.tolerance)
     text += fmt::format("  Tolerance    {:<16} {}\n", fmt::format("{:.1f} %", *r.tolerance * 100),
