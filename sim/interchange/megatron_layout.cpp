@@ -51,7 +51,7 @@ class MegatronLayout {
     const auto each = keys_.integer({"expert_tensor_parallel_size"});
     if (run_.experts == 0 && !draft_.has("model.experts")) {
       for (const auto* said : {&expert, &each})
-        if (run_.layers > 0 && *said && (*said)->value > 1)
+        if (run_.layers > 0 && run_.arguments.typed && *said && (*said)->value > 1)
           draft_.no_word((*said)->at->where(), fmt::format("{} {}", (*said)->word, (*said)->value),
                          "there are no experts");
       if (run_.layers > 0) return;

@@ -49,8 +49,11 @@ class MegatronTraining {
       draft_.derive("training.loss_scaling", "dynamic", "Megatron's scale of the loss in fp16");
     gradients(half);
     run_.no_word("first_last_layers_bf16", "all layers are taken to have the same precision");
-    if (!run_.is("first_last_layers_bf16")) keys_.ignore({"num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16"});
-    run_.no_word("num_layers_at_start_in_bf16", "likewise"), run_.no_word("num_layers_at_end_in_bf16", "likewise");
+    for (const char* name : {"num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16"})
+      if (run_.is("first_last_layers_bf16"))
+        run_.no_word(name, "likewise");
+      else
+        keys_.ignore({name});
     run_.no_word("fp8_dot_product_attention", "attention is priced in 16 bits");
     run_.no_word("fp8_multi_head_attention", "attention is priced in 16 bits");
     run_.no_word("fp32_residual_connection", "what goes from layer to layer is taken to have 16 bits");

@@ -244,6 +244,34 @@ TEST_CASE("templates and mistakes are refused with the cure") {
   CHECK(misspelt.draft.unknown().front().what == "--swigluu; did you mean '--swiglu'?");
 }
 
+TEST_CASE("a configuration of NeMo 1 says its GPUs, and Megatron's words by its own names") {
+  const auto nemo = of_text(
+      "nemo.yaml",
+      "trainer:\n  devices: 8\n  num_nodes: 4\n  precision: bf16\nmodel:\n  micro_batch_size: 1\n"
+      "  global_batch_size: 128\n  tensor_model_parallel_size: 2\n  pipeline_model_parallel_size: 4\n"
+      "  encoder_seq_length: 4096\n  max_position_embeddings: 4096\n  num_layers: 40\n  hidden_size: 5120\n"
+      "  ffn_hidden_size: 13824\n  num_attention_heads: 40\n  activation: fast-swiglu\n  bias: false\n"
+      "  normalization: rmsnorm\n  position_embedding_type: rope\n  hidden_dropout: 0.0\n  attention_dropout: 0.0\n"
+      "  share_embeddings_and_output_weights: false\n  sequence_parallel: true\n  mcore_gpt: true\n"
+      "  activations_checkpoint_granularity: full\n  activations_checkpoint_method: block\n"
+      "  activations_checkpoint_num_layers: 2\n  fp8: false\n  data:\n    seq_length: 4096\n  optim:\n"
+      "    name: distributed_fused_adam\n    overlap_grad_sync: true\n    grad_sync_dtype: bf16\n",
+      {});
+  CHECK(nemo.formats == std::vector<std::string>{"nemo"});
+  for (const auto& [key, value] :
+       {std::pair("cluster.nodes", "4"), std::pair("parallelism.data", "4"), std::pair("model.family", "\"llama\""),
+        std::pair("model.ffn", "13824"), std::pair("parallelism.zero", "1"), std::pair("parallelism.sequence", "true"),
+        std::pair("training.recompute.layers", "2"), std::pair("training.gradient_precision", "\"bf16\""),
+        std::pair("framework.gradient_overlap", "\"always\""), std::pair("training.precision", "\"bf16\""),
+        std::pair("model.sequence", "4096"), std::pair("framework.dropout", "false")}) {
+    CAPTURE(key);
+    CHECK(value_of(nemo, key).dump() == value);
+  }
+  CHECK(!nemo.draft.has("model.tie_embeddings"));
+  CHECK(nemo.draft.unworded().empty());
+  CHECK(nemo.draft.unknown().empty());
+}
+
 TEST_CASE("an experiment of Primus reads the files of its checkout, or knows the model by its name") {
   const std::string experiment =
       "exp_name: a\nmodules:\n  pre_trainer:\n    framework: megatron\n    config: pre_trainer.yaml\n"
@@ -283,6 +311,7 @@ TEST_CASE("each form is known by its content, and by one format alone") {
         std::tuple("a.log", "x\n----- arguments -----\n  num_layers .... 2\n", "megatron-log"),
         std::tuple("b.log", "x\n------- Task Configuration -------\nmodel:\n  a: 1\n------\n", "megatron-bridge"),
         std::tuple("b.yaml", "model:\n  num_layers: 2\ntrain:\n  global_batch_size: 4\n", "megatron-bridge"),
+        std::tuple("n.yaml", "trainer:\n  devices: 8\nmodel:\n  micro_batch_size: 1\n", "nemo"),
         std::tuple("c.yaml", "modules:\n  pre_trainer:\n    framework: megatron\n", "primus")}) {
     interchange::Sources sources{scenario::disk()};
     const auto formats = formats_of(sources.text(name, text));
