@@ -120,6 +120,10 @@ class MegatronLayout {
     if (pipeline_ < 2) return;
     chunks_ = std::max<std::int64_t>(chunks, 1);
     if (chunks_ == 1) return;
+    if (run_.layers > 0 && chunks_ > run_.layers)
+      run_.contradict("num_layers",
+                      fmt::format("{} stages on each pipeline rank ({}) are more than there are layers, {}", chunks_,
+                                  how, run_.layers));
     if (at)
       draft_.say("parallelism.chunks", chunks_, *at, how);
     else

@@ -21,8 +21,6 @@ class MegatronNetwork {
  private:
   // What frequencies say of each layer; where all are alike, their number.
   void layer_by_layer(const Said<std::int64_t>& layers) {
-    if (layers.value < 1 || layers.value > 100'000)
-      wrong(*layers.at, fmt::format("'{}' must be from 1 to 100000; found {}", layers.word, layers.value));
     const auto count = std::size_t(layers.value);
     const auto frequency = [&](const char* name) {
       const auto said = keys_.node({name});

@@ -212,8 +212,62 @@ Json runs_of_layers(const std::vector<Json>& layers) {
   return all;
 }
 
+namespace {
+
+// Wide enough for what anybody trains, and narrow enough for arithmetic.
+struct ArgumentRange {
+  std::string_view name;
+  std::int64_t low, high;
+};
+constexpr std::array kArgumentRanges{
+    ArgumentRange{"tensor_model_parallel_size", 1, 1'000'000},
+    ArgumentRange{"pipeline_model_parallel_size", 1, 65'535},
+    ArgumentRange{"context_parallel_size", 1, 1'000'000},
+    ArgumentRange{"expert_model_parallel_size", 1, 1'000'000},
+    ArgumentRange{"expert_tensor_parallel_size", 1, 1'000'000},
+    ArgumentRange{"virtual_pipeline_model_parallel_size", 1, 65'535},
+    ArgumentRange{"num_virtual_stages_per_pipeline_rank", 1, 65'535},
+    ArgumentRange{"num_layers_per_virtual_pipeline_stage", 1, 100'000},
+    ArgumentRange{"decoder_first_pipeline_num_layers", 0, 100'000},
+    ArgumentRange{"decoder_last_pipeline_num_layers", 0, 100'000},
+    ArgumentRange{"num_distributed_optimizer_instances", 1, 1'000'000},
+    ArgumentRange{"micro_batch_size", 1, 1'000'000'000},
+    ArgumentRange{"global_batch_size", 1, 1'000'000'000},
+    ArgumentRange{"num_layers", 1, 100'000},
+    ArgumentRange{"encoder_num_layers", 1, 100'000},
+    ArgumentRange{"hidden_size", 1, 10'000'000},
+    ArgumentRange{"num_attention_heads", 1, 1'000'000},
+    ArgumentRange{"num_query_groups", 1, 1'000'000},
+    ArgumentRange{"kv_channels", 1, 10'000'000},
+    ArgumentRange{"ffn_hidden_size", 1, 10'000'000},
+    ArgumentRange{"mamba_head_dim", 1, 10'000'000},
+    ArgumentRange{"make_vocab_size_divisible_by", 1, 1'000'000'000},
+    ArgumentRange{"vocab_size", 1, 1'000'000'000},
+    ArgumentRange{"padded_vocab_size", 1, 1'000'000'000},
+    ArgumentRange{"moe_router_num_groups", 1, 1'000'000},
+    ArgumentRange{"moe_router_group_topk", 1, 1'000'000},
+    ArgumentRange{"world_size", 1, 10'000'000},
+    ArgumentRange{"data_parallel_size", 1, 10'000'000},
+};
+constexpr std::array kVariableRanges{
+    ArgumentRange{"GPUS_PER_NODE", 1, 1024},         ArgumentRange{"NPROC_PER_NODE", 1, 1024},
+    ArgumentRange{"SLURM_NTASKS_PER_NODE", 1, 1024}, ArgumentRange{"NNODES", 1, 1'000'000},
+    ArgumentRange{"NUM_NODES", 1, 1'000'000},        ArgumentRange{"SLURM_NNODES", 1, 1'000'000},
+    ArgumentRange{"WORLD_SIZE", 1, 10'000'000},      ArgumentRange{"SLURM_NTASKS", 1, 10'000'000}};
+
+template <class Ranges>
+void check_ranges(Keys& keys, const Ranges& ranges) {
+  for (const auto& [name, low, high] : ranges)
+    if (const auto said = keys.integer({name}); said && (said->value < low || said->value > high))
+      wrong(*said->at, fmt::format("'{}' must be from {} to {}; found {}", said->word, low, high, said->value));
+}
+
+}  // namespace
+
 void read_megatron(const MegatronArguments& arguments, Draft& draft) {
   MegatronReading run(arguments, draft);
+  Keys around(draft, arguments.environment());
+  check_ranges(run.keys, kArgumentRanges), check_ranges(around, kVariableRanges);
   read_megatron_model(run);
   read_megatron_layout(run);
   read_megatron_training(run);

@@ -239,6 +239,12 @@ TEST_CASE("templates and mistakes are refused with the cure") {
   CHECK(of("pretrain_gpt.py oops --num-layers 8").find("'oops' is no argument of Megatron-LM") != std::string::npos);
   CHECK(of("--use-checkpoint-args --micro-batch-size 1").find("the model's sizes are in the checkpoint") !=
         std::string::npos);
+  CHECK(of(kModel + "--tensor-model-parallel-size 0").find("must be from 1 to 1000000; found 0") != std::string::npos);
+  CHECK(of(kModel + "--make-vocab-size-divisible-by 0").find("must be from 1 to") != std::string::npos);
+  CHECK(of("torchrun --nproc_per_node 0 x.py " + kModel).find("'GPUS_PER_NODE' must be from 1 to 1024") !=
+        std::string::npos);
+  CHECK(of(kModel + "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 9")
+            .find("9 stages on each pipeline rank") != std::string::npos);
   const auto misspelt = of_words(kModel + "--swigluu");
   REQUIRE(misspelt.draft.unknown().size() == 1);
   CHECK(misspelt.draft.unknown().front().what == "--swigluu; did you mean '--swiglu'?");
