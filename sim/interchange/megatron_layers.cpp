@@ -30,7 +30,7 @@ class MegatronLayerList {
     const auto table = models::layer_table(model);
     for (std::int64_t i = 0; i < model.layers && std::size_t(i) < table.of_layer.size(); ++i)
       layers_.push_back(table.rows[table.of_layer[std::size_t(i)]].spec);
-    usual_ = model.mixer();
+    usual_ = megatron_attention(model);
   }
 
   MegatronLayers say() {
@@ -131,6 +131,16 @@ class MegatronLayerList {
 };
 
 }  // namespace
+
+models::Mixer megatron_attention(const models::Transformer& model) {
+  auto usual = model.mixer();
+  for (const auto& row : model.listed)
+    if (row.spec.mixer.kind == models::MixerKind::attention) {
+      usual = row.spec.mixer, usual.window = model.mixing.window;
+      break;
+    }
+  return usual;
+}
 
 MegatronLayers megatron_layers(const models::Transformer& model) { return MegatronLayerList(model).say(); }
 

@@ -14,6 +14,9 @@ struct MegatronLayers {
   std::vector<std::string> lacks;
 };
 
+// What all attention of the model has, but for windows: that of the first layer with some, where layers are listed.
+models::Mixer megatron_attention(const models::Transformer& model);
+
 MegatronLayers megatron_layers(const models::Transformer& model);
 
 }  // namespace rehearsal::interchange

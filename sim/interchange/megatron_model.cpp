@@ -287,8 +287,13 @@ class MegatronModel {
       else
         draft_.derive("model.expert_ffn", width_or_usual_, fmt::format("Megatron's width of 4 x {}", hidden_));
     }
-    if (const auto shared = keys_.integer({"moe_shared_expert_intermediate_size"}); shared && shared->value > 0)
-      draft_.say("model.shared_ffn", shared->value, *shared->at, shared->word);
+    // The width of all together; where it is that of several, so many.
+    const auto each = draft_.integer("model.expert_ffn", width_or_usual_);
+    if (const auto shared = keys_.integer({"moe_shared_expert_intermediate_size"}); shared && shared->value > 0) {
+      const bool whole = each > 0 && shared->value % each == 0;
+      draft_.say(whole ? "model.shared_experts" : "model.shared_ffn", whole ? shared->value / each : shared->value,
+                 *shared->at, shared->word + (whole ? fmt::format(" {}", shared->value) : ""));
+    }
     if (const auto latent = keys_.integer({"moe_latent_size"}); latent && latent->value > 0)
       draft_.say("model.expert_latent", latent->value, *latent->at, latent->word);
   }

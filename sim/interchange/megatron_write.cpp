@@ -19,7 +19,7 @@ namespace {
 // What a scenario says that a run's arguments do not: the machine, what it is asked for, and the release of the
 // framework, whose own ways no argument sets.
 bool beside_arguments(std::string_view key) {
-  for (const std::string_view section : {"cluster.", "framework.", "simulate.", "job.", "curves.", "profile."})
+  for (const std::string_view section : {"cluster.", "framework.", "simulate.", "job.", "model.vision"})
     if (key.starts_with(section)) return true;
   return key == "name" || key == "model.name" || key == "batch.sequence" || key == "parallelism.data";
 }
@@ -85,6 +85,7 @@ class MegatronWriter {
       arg("--ffn-hidden-size", m.ffn);
     else
       mixture(m);
+    if (m.vision) lack("model.vision: the tower is code of a trainer of its own");
     if (m.mtp_layers > 0) arg("--mtp-num-layers", m.mtp_layers), covers({"model.mtp_layers"});
     layers(m);
     vocabulary(m);
@@ -102,7 +103,7 @@ class MegatronWriter {
       if (m.kv_heads != m.heads) arg("--group-query-attention"), arg("--num-query-groups", m.kv_heads);
       if (m.hidden % m.heads != 0 || m.head_dim != m.hidden / m.heads) arg("--kv-channels", m.head_dim);
     }
-    const auto& mixer = m.mixing;
+    const auto mixer = megatron_attention(m);
     arg_if(mixer.qk_norm, "--qk-layernorm");
     arg_if(mixer.gate, "--attention-output-gate");
     if (mixer.sinks) arg("--softmax-type", "learnable");
@@ -121,7 +122,6 @@ class MegatronWriter {
     if (m.expert_latent > 0) arg("--moe-latent-size", m.expert_latent);
     covers({"model.experts", "model.experts_per_token", "model.expert_ffn", "model.shared_ffn", "model.shared_experts",
             "model.expert_latent", "model.dense_layers"});
-    if (m.shared_experts > 1) lack(fmt::format("model.shared_experts {}: only their width together", m.shared_experts));
   }
 
   // Of a list: what frequencies and patterns can say of each layer.
@@ -259,7 +259,6 @@ class MegatronWriter {
                             : t.context == models::ContextKind::all_gather ? "allgather"
                                                                            : "a2a");
     covers({"training.context", "training.attention"});
-    if (t.causal == !c().model.encoder) covers({"training.causal"});
     if (t.allocator == models::Allocator::expandable)
       lack("training.allocator: a variable, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
           covers({"training.allocator"});
