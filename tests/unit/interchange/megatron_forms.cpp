@@ -105,7 +105,7 @@ TEST_CASE("one run as arguments, as YAML, as the table of a log and as a configu
 TEST_CASE("logs have other lines around their tables, and launchers put ranks before each") {
   std::ifstream file(kFolder + "llama3-8b.log");
   std::string table, ranked;
-  for (std::string line; std::getline(file, line);) table += line + "\n", ranked += "0: " + line + "\n";
+  for (std::string line; std::getline(file, line);) table += line + "\n", ranked += "[rank0]: " + line + "\n";
   CHECK(digest_of(of_text("ranked.log", ranked, {})) == digest_of(of_text("plain.log", table, {})));
 
   std::ifstream yaml(kFolder + "run_config.yaml");
