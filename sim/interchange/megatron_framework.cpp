@@ -97,7 +97,8 @@ class MegatronFramework {
   }
 
   void experts() {
-    for (const char* name : {"moe_token_dispatcher_type", "moe_flex_dispatcher_backend", "moe_enable_deepep"})
+    for (const char* name :
+         {"moe_token_dispatcher_type", "moe_flex_dispatcher_backend", "moe_enable_deepep", "use_turbo_deepep"})
       run_.keys.node({name});
     run_.word("moe_flex_dispatcher_num_sms");
     if (run_.experts == 0) return;
@@ -122,7 +123,7 @@ class MegatronFramework {
   void dispatcher() {
     const auto kind = run_.word("moe_token_dispatcher_type"), backend = run_.word("moe_flex_dispatcher_backend");
     const auto name = kind ? kind->value : "allgather";
-    const auto deepep = keys_.boolean({"moe_enable_deepep"});
+    const auto deepep = keys_.boolean({"moe_enable_deepep", "use_turbo_deepep"});
     if (name == "flex" || (deepep && deepep->value)) {
       const auto by = backend && name == "flex" ? backend->value : "deepep";
       const auto& at = backend ? *backend->at : kind ? *kind->at : *deepep->at;

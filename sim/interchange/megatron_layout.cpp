@@ -225,6 +225,8 @@ class MegatronLayout {
       return;
     }
     const auto stages = pipeline_ * chunks_;
+    if (const auto split = keys_.list({"decoder_pipeline_manual_split_list"}); split && !split->value.empty())
+      return by_hand(*split, stages);
     if (first || last) return middle(first, last);
     const auto places = run_.layers + embedding + loss;
     if (places % stages != 0)
@@ -268,6 +270,24 @@ class MegatronLayout {
         layers.push_back(count / chunks_);
       }
     list(layers, said.word);
+  }
+
+  // Primus' list of the layers of each stage.
+  void by_hand(const Said<std::vector<const Node*>>& split, std::int64_t stages) {
+    std::vector<std::int64_t> layers;
+    std::int64_t all = 0;
+    for (const Node* item : split.value) {
+      const auto count = integer_of(item->text);
+      if (!count || *count < 0 || *count > run_.layers)
+        wrong(*item, fmt::format("'{}' must be numbers of layers; found {}", split.word, scenario::flow_text(*item)));
+      layers.push_back(*count), all += *count;
+    }
+    if (all != run_.layers || std::int64_t(layers.size()) != stages)
+      wrong(*split.at,
+            fmt::format("'{}' has {} layers in {} stages, and there are {} layers ({}) in {} stages; one of "
+                        "these is wrong",
+                        split.word, all, layers.size(), run_.layers, to_text(run_.place("num_layers")), stages));
+    list(layers, split.word);
   }
 
   void list(const std::vector<std::int64_t>& layers, const std::string& how) {

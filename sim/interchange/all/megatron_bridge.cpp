@@ -1,4 +1,4 @@
-// run_config.yaml of a checkpoint of Megatron-Bridge, or of NeMo 2: sections of fields, of which some say the class
+// run_config.yaml of a checkpoint of Megatron-Bridge: sections of fields, of which some say the class
 // that they are of. What a file of overrides leaves out is in a recipe, which is a program.
 #include <fmt/format.h>
 
@@ -123,7 +123,7 @@ void read(Sources& sources, const Source& file, Draft& draft) {
 void register_megatron_bridge(Registry& registry) {
   registry.add({.name = "megatron-bridge",
                 .title = "a configuration of Megatron-Bridge",
-                .summary = "run_config.yaml of a checkpoint of Megatron-Bridge or NeMo: all but the machine",
+                .summary = "run_config.yaml of a checkpoint of Megatron-Bridge, or its log: all but the machine",
                 .recognises = recognises,
                 .read = read});
 }

@@ -48,7 +48,10 @@ class Experiment {
     if (const Node* overrides = trainer.find("overrides"); overrides && overrides->kind == Node::Kind::map)
       add(*overrides);
     machine();
-    if (!model_.empty() && !model) draft_.say("model.use", model_, *trainer.find("model"), "model");
+    if (!model_.empty() && !model) {
+      draft_.say("model.use", model_, *trainer.find("model"), "model");
+      draft_.assume("framework.dropout", false, "llama_base.yaml of Primus, which its models extend");
+    }
     read_megatron(arguments_, draft_);
   }
 
@@ -114,6 +117,8 @@ class Experiment {
   void machine() {
     if (const auto cluster = cluster_with(source_.name, sources_.files()))
       draft_.assume("cluster.use", *cluster, "the name of its folder");
+    else
+      draft_.assume("cluster.use", "mi300x", "no file says the machine, and Primus is for GPUs of AMD");
   }
 
   Sources& sources_;

@@ -289,6 +289,9 @@ TEST_CASE("an experiment of Primus reads the files of its checkout, or knows the
   CHECK(value_of(alone, "batch.sequence").dump() == "4096");
   CHECK(value_of(alone, "cluster.use").dump() == "\"mi300x\"");
   CHECK(value_of(alone, "parallelism.tensor").dump() == "2");
+  CHECK(value_of(alone, "framework.dropout").dump() == "false");
+  REQUIRE(alone.draft.unworded().size() == 1);
+  CHECK(alone.draft.unworded().front().what == "config pre_trainer.yaml");
 
   const std::string home = "a/MI300X/../../primus/configs/";
   const Beside checkout({{"a/MI300X/x.yaml", experiment},
@@ -309,6 +312,19 @@ TEST_CASE("an experiment of Primus reads the files of its checkout, or knows the
   CHECK(to_text(*inside.draft.origin("model.layers")) == home + "models/megatron/llama3.1_8B.yaml:1 num_layers");
   CHECK(inside.draft.unworded().empty());
   CHECK(inside.draft.unknown().empty());
+
+  const auto split = [&](const std::string& list) {
+    return import({.files = {"a/MI300X/y.yaml"}, .world = 8},
+                  Beside({{"a/MI300X/y.yaml", experiment +
+                                                  "      pipeline_model_parallel_size: 4\n"
+                                                  "      decoder_pipeline_manual_split_list: " +
+                                                  list + "\n"},
+                          {home + "models/megatron/llama3.1_8B.yaml",
+                           "num_layers: 32\nhidden_size: 4096\nnum_attention_heads: 32\nvocab_size: 1000\n"}}));
+  };
+  CHECK(value_of(split("[7, 9, 9, 7]"), "partition.layers").dump() == "[7,9,9,7]");
+  CHECK(message_of([&] { split("[8, 9, 9, 7]"); }).find("has 33 layers in 4 stages, and there are 32 layers (") !=
+        std::string::npos);
 }
 
 TEST_CASE("each form is known by its content, and by one format alone") {
