@@ -48,7 +48,9 @@ class MegatronArguments {
 
 // What somebody types behind torchrun, srun, mpirun or python, with them or without: arguments of the launcher say how
 // many GPUs there are, and variables before it are the environment.
-void add_command(MegatronArguments& arguments, const std::vector<std::string>& words);
+// `lines`: of each word, where they are of a file.
+void add_command(MegatronArguments& arguments, const std::vector<std::string>& words,
+                 const std::vector<int>& lines = {});
 
 // A mapping of arguments, "--num-layers: 32".
 void add_mapping(MegatronArguments& arguments, const scenario::Node& map);

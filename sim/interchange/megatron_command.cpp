@@ -53,8 +53,8 @@ constexpr std::array kLauncherOptions{
 
 class MegatronCommand {
  public:
-  MegatronCommand(MegatronArguments& arguments, const std::vector<std::string>& words)
-      : arguments_(arguments), words_(words) {}
+  MegatronCommand(MegatronArguments& arguments, const std::vector<std::string>& words, const std::vector<int>& lines)
+      : arguments_(arguments), words_(words), lines_(lines) {}
 
   void read() {
     std::size_t begin = 0;
@@ -68,28 +68,30 @@ class MegatronCommand {
       break;
     }
     for (std::size_t i = 0; i < begin; ++i) launch(i);
-    while (begin < words_.size() && is_variable(words_[begin])) variable(words_[begin++]);
+    while (begin < words_.size() && is_variable(words_[begin])) variable(begin++);
     train(begin);
   }
 
  private:
-  const Node& text(std::string of) { return arguments_.value(std::move(of)); }
+  int line_of(std::size_t i) const { return i < lines_.size() ? lines_[i] : 0; }
+  const Node& text(std::string of, std::size_t i) { return arguments_.value(std::move(of), line_of(i)); }
 
-  void variable(const std::string& word) {
+  void variable(std::size_t i) {
+    const auto& word = words_[i];
     const auto equals = word.find('=');
-    arguments_.add_environment(word.substr(0, equals), text(word.substr(equals + 1)));
+    arguments_.add_environment(word.substr(0, equals), text(word.substr(equals + 1), i));
   }
 
   void launch(std::size_t i) {
     const auto& word = words_[i];
-    if (is_variable(word)) return variable(word);
+    if (is_variable(word)) return variable(i);
     for (const auto& [option, name] : kLauncherOptions) {
       std::string value;
       if (word == option && i + 1 < words_.size()) value = words_[i + 1];
       if (word.starts_with(std::string(option) + "=")) value = word.substr(option.size() + 1);
       // torchrun counts devices itself for "gpu" and "auto", and takes from 1 to 4 nodes for "1:4".
       if (!value.empty() && value != "gpu" && value != "auto" && value.find(':') == value.npos)
-        arguments_.add_environment(name, text(value));
+        arguments_.add_environment(name, text(value, i));
     }
   }
 
@@ -97,27 +99,30 @@ class MegatronCommand {
     for (; i < words_.size(); ++i) {
       auto word = words_[i];
       if (!word.starts_with("--") || word.size() < 3)
-        throw UserError(fmt::format(
-            "arguments: '{}' is no argument of Megatron-LM, which begin with --; give what stands behind the trainer's "
-            "name, or the whole command with torchrun or python in front",
-            word));
+        throw UserError(
+            {{arguments_.value("", line_of(i)).where(),
+              scenario::printable(fmt::format(
+                  "'{}' is no argument of Megatron-LM, which begin with --; give what stands behind the trainer's "
+                  "name, or the whole command with torchrun or python in front",
+                  word))}});
       if (word.starts_with("--nproc") || word.starts_with("--nnodes")) {  // torchrun's, without torchrun
         launch(i);
         if (word.find('=') == word.npos) ++i;
         continue;
       }
       if (const auto equals = word.find('='); equals != word.npos) {
-        arguments_.add(word.substr(0, equals), text(word.substr(equals + 1)), word.substr(0, equals));
+        arguments_.add(word.substr(0, equals), text(word.substr(equals + 1), i), word.substr(0, equals));
         continue;
       }
       std::vector<const Node*> values;
-      while (i + 1 < words_.size() && !is_option(words_[i + 1])) values.push_back(&text(words_[++i]));
+      while (i + 1 < words_.size() && !is_option(words_[i + 1])) ++i, values.push_back(&text(words_[i], i));
       if (values.empty()) {
-        arguments_.add(word, text("true"), word);
+        arguments_.add(word, text("true", i), word);
       } else if (values.size() == 1) {
         arguments_.add(word, *values.front(), word);
       } else {
-        Node* list = arguments_.sources().make(Node::Kind::sequence, *values.front()->origin, 0, 0);
+        Node* list = arguments_.sources().make(Node::Kind::sequence, *values.front()->origin, values.front()->line,
+                                               values.front()->column);
         list->items = values, list->size = values.size() + 1;
         arguments_.add(word, *list, word);
       }
@@ -126,12 +131,13 @@ class MegatronCommand {
 
   MegatronArguments& arguments_;
   const std::vector<std::string>& words_;
+  const std::vector<int>& lines_;
 };
 
 }  // namespace
 
-void add_command(MegatronArguments& arguments, const std::vector<std::string>& words) {
-  MegatronCommand(arguments, words).read();
+void add_command(MegatronArguments& arguments, const std::vector<std::string>& words, const std::vector<int>& lines) {
+  MegatronCommand(arguments, words, lines).read();
 }
 
 }  // namespace rehearsal::interchange

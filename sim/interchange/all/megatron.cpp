@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cctype>
 
 #include "base/error.hpp"
 #include "interchange/format.hpp"
@@ -14,16 +15,45 @@ namespace {
 
 using scenario::Node;
 
-bool recognises(const Source& source) {
-  if (source.kind != Source::Kind::arguments) return source.tree && source.find("MODEL_ARGS");
-  // Arguments that any run of it has, behind whatever launches it.
+struct Line {
+  std::vector<std::string> words;
+  std::vector<int> lines;
+};
+
+// A file of arguments, as `rehearse export --as megatron` writes it, or with the \\ of a shell at the end of lines.
+Line line_of(std::string_view text) {
+  Line all;
+  std::string word;
+  int line = 1;
+  for (const char c : std::string(text) + "\n") {
+    if (!std::isspace(static_cast<unsigned char>(c))) {
+      word += c;
+      continue;
+    }
+    if (!word.empty() && word != "\\") all.words.push_back(word), all.lines.push_back(line);
+    word.clear();
+    line += c == '\n';
+  }
+  return all;
+}
+
+// Arguments that any run of it has, behind whatever launches it.
+bool has_known(const std::vector<std::string>& words) {
   static constexpr std::array<std::string_view, 8> kWords{
       "--num-layers",           "--hidden-size",       "--num-attention-heads",        "--micro-batch-size",
       "--hybrid-layer-pattern", "--global-batch-size", "--tensor-model-parallel-size", "--use-mcore-models"};
-  for (const auto& word : source.words)
+  for (const auto& word : words)
     for (const auto known : kWords)
       if (word == known || word.starts_with(std::string(known) + "=")) return true;
   return false;
+}
+
+bool recognises(const Source& source) {
+  if (source.kind == Source::Kind::arguments) return has_known(source.words);
+  if (source.tree) return source.find("MODEL_ARGS") != nullptr;
+  const auto first = source.text.find_first_not_of(" \t\r\n");
+  return source.kind == Source::Kind::text && first != std::string::npos && source.text.compare(first, 2, "--") == 0 &&
+         source.text.size() < (1 << 20) && has_known(line_of(source.text).words);
 }
 
 // "trainer.strategy.tensor_model_parallel_size", "model.config.num_layers".
@@ -63,22 +93,28 @@ void read_tests(Sources& sources, const Source& source, Draft& draft) {
 }
 
 void read(Sources& sources, const Source& source, Draft& draft) {
-  if (source.kind != Source::Kind::arguments) return read_tests(sources, source, draft);
+  if (source.find("MODEL_ARGS")) return read_tests(sources, source, draft);
   MegatronArguments arguments(sources, source.name);
   arguments.typed = true;
-  add_command(arguments, source.words);
+  if (source.kind == Source::Kind::arguments) {
+    add_command(arguments, source.words);
+  } else {
+    const auto line = line_of(source.text);
+    add_command(arguments, line.words, line.lines);
+  }
   read_megatron(arguments, draft);
 }
 
 }  // namespace
 
 void register_megatron(Registry& registry) {
-  registry.add({.name = "megatron",
-                .title = "arguments of Megatron-LM",
-                .summary = "arguments of Megatron-LM behind --, or MODEL_ARGS of its tests: all but the machine",
-                .recognises = recognises,
-                .read = read,
-                .write = write_megatron});
+  registry.add(
+      {.name = "megatron",
+       .title = "arguments of Megatron-LM",
+       .summary = "arguments of Megatron-LM behind -- or in a file, or MODEL_ARGS of its tests: all but the machine",
+       .recognises = recognises,
+       .read = read,
+       .write = write_megatron});
 }
 
 }  // namespace rehearsal::interchange

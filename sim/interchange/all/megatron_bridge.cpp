@@ -82,6 +82,8 @@ void read_adapters(MegatronArguments& arguments, const Node& peft, Draft& draft)
 
 // The configuration of a log as a file of its own, whose lines have the numbers that they have there.
 const Source& of_log(Sources& sources, const Source& log) {
+  if (log.text.find(kBegin) == std::string::npos)
+    throw UserError({{{log.name, 0, 0}, "is no configuration of Megatron-Bridge, and no log that has one"}});
   const auto begin = log.text.find(kBegin) + kBegin.size();
   const auto lines = std::count(log.text.begin(), log.text.begin() + std::ptrdiff_t(begin), '\n');
   return sources.text(log.name, std::string(std::size_t(lines), '\n') +

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/error.hpp"
 #include "interchange/format.hpp"
 #include "interchange/keys.hpp"
 #include "interchange/megatron.hpp"
@@ -115,9 +116,10 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   if (const Node* devices = source.find("trainer.devices")) arguments.add_environment("GPUS_PER_NODE", *devices);
   NemoModel model(arguments, draft);
   if (const Node* precision = source.find("trainer.precision")) model.precision(*precision);
-  const Node& map = *source.find("model");
-  if (map.kind != Node::Kind::map) wrong(map, "'model' must be a mapping");
-  model.read(map);
+  const Node* map = source.find("model");
+  if (!map || map->kind != Node::Kind::map)
+    throw UserError({{map ? map->where() : Location{source.name, 0, 0}, "'model' must be a mapping"}});
+  model.read(*map);
   read_megatron(arguments, draft);
 }
 

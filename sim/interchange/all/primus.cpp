@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error.hpp"
 #include "interchange/format.hpp"
 #include "interchange/keys.hpp"
 #include "interchange/megatron.hpp"
@@ -38,7 +39,10 @@ class Experiment {
       : sources_(sources), source_(source), draft_(draft), arguments_(sources, source.name) {}
 
   void read() {
-    const Node& trainer = *trainer_of(source_);
+    const Node* found = trainer_of(source_);
+    if (!found || found->kind != Node::Kind::map)
+      throw UserError({{{source_.name, 0, 0}, "has no modules.pre_trainer, which an experiment of Primus has"}});
+    const Node& trainer = *found;
     if (const Node* config = trainer.find("config"); config && !named("modules", config->text)) {
       draft_.no_word(config->where(), "config " + config->text,
                      "its defaults are not here: give the experiment where it lies in its checkout of Primus");

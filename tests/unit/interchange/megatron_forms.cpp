@@ -149,6 +149,29 @@ TEST_CASE("a whole command says how many GPUs there are, and its environment") {
   CHECK(!bare.draft.has("model.mixer.window"));
 }
 
+TEST_CASE("a file of arguments is the same as what is typed, with lines") {
+  std::string file;
+  for (const auto& word : words_of(kRun)) file += (word.starts_with("--") ? " \\\n" : " ") + word;
+  const auto imported = of_text("args.txt", file.substr(3) + "\n", 16);
+  CHECK(imported.formats == std::vector<std::string>{"megatron"});
+  CHECK(digest_of(imported) == digest_of(of_words(kRun, 16)));
+  CHECK(to_text(*imported.draft.origin("model.hidden")) == "args.txt:2 --hidden-size");
+  CHECK(message_of([] { of_text("args.txt", "--num-layers 4\noops\n--hidden-size\n"); }) ==
+        "args.txt:1:1: error: '--num-layers' must be a whole number; found a list of 2");
+}
+
+TEST_CASE("a format that is asked for and does not fit says so") {
+  for (const char* format : {"megatron", "megatron-log", "megatron-bridge", "primus", "nemo"}) {
+    CAPTURE(format);
+    const auto message = message_of([format] {
+      import({.files = {"x.txt"}, .as = format, .world = 8}, Beside(std::map<std::string, std::string>{
+                                                                 { "x.txt",
+                                                                   "hello" }}));
+    });
+    CHECK(message.find("x.txt") == 0);
+  }
+}
+
 TEST_CASE("what nobody says is Megatron's default") {
   const auto plain = of_words(kModel);
   CHECK(value_of(plain, "model.family").dump() == "\"gpt\"");
