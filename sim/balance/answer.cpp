@@ -86,6 +86,7 @@ void fill_layers(Answer& a, const Question& question, const std::vector<Loads>& 
   const auto& shape = a.shape;
   for (std::uint32_t l = 0; l < weights.size(); ++l) {
     LayerBalance layer;
+    layer.layer = l;
     layer.after = gpu_loads(shape, weights[l], a.placement.slots(l));
     layer.max_over_mean = max_over_mean(layer.after);
     layer.lower_bound = std::min(bounds[l], layer.max_over_mean);

@@ -27,6 +27,7 @@ struct Question {
 
 // Result for one layer.
 struct LayerBalance {
+  std::uint32_t layer = 0;
   Loads before, after;  // of every GPU
   double before_max_over_mean = 1, max_over_mean = 1, lower_bound = 1;
   Moves moves;

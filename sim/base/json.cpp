@@ -204,7 +204,20 @@ std::string Json::dump(int indent) const {
   return out;
 }
 
-void Json::write(std::string& out, int indent, int level) const {
+std::string Json::lines(std::string_view wide, int levels) const {
+  std::string out;
+  for (const auto& [key, value] : members()) {
+    out += out.empty() ? "{\n  " : ",\n  ";
+    write_text(out, key);
+    out += ": ";
+    value.write(out, 2, 1, key == wide ? levels : 0);
+  }
+  return out + "\n}\n";
+}
+
+// `levels`: how many of them have lines of their own.
+void Json::write(std::string& out, int indent, int level, int levels) const {
+  if (levels == 0) indent = -1;
   const auto list = [&](char open, const auto& all, char close, const auto& one) {
     out += open;
     bool first = true;
@@ -228,12 +241,12 @@ void Json::write(std::string& out, int indent, int level) const {
   else if (const auto* text = std::get_if<std::string>(&value_))
     write_text(out, *text);
   else if (const auto* items = std::get_if<Array>(&value_))
-    list('[', *items, ']', [&](const Json& x) { x.write(out, indent, level + 1); });
+    list('[', *items, ']', [&](const Json& x) { x.write(out, indent, level + 1, levels - 1); });
   else if (const auto* members = std::get_if<Object>(&value_))
     list('{', *members, '}', [&](const Member& m) {
       write_text(out, m.key);
       out += indent >= 0 ? ": " : ":";
-      m.value.write(out, indent, level + 1);
+      m.value.write(out, indent, level + 1, levels - 1);
     });
   else
     out += "null";

@@ -86,9 +86,12 @@ class Json {
 
   // One line, or lines indented by `indent` spaces per level. Invalid UTF-8 is repaired, non-numbers become null.
   std::string dump(int indent = -1) const;
+  // An object with a line for each member; values are on it, but that of `wide`, which has lines of its own for
+  // `levels` more.
+  std::string lines(std::string_view wide, int levels) const;
 
  private:
-  void write(std::string& out, int indent, int level) const;
+  void write(std::string& out, int indent, int level, int levels = 1000) const;
 
   std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value_;
 };

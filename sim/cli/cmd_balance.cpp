@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "balance/registry.hpp"
-#include "base/json.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "report/pages.hpp"
@@ -44,11 +43,12 @@ int run_balance(Session& session, const Arguments& arguments) {
   check_outputs(common, page_outputs(pages), line->operands);
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set, session.files());
   const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
+  const report::Balanced both{question, answer};
   write_pages(common, pages, [&] {
     return report::balance_page(question, answer, as_asked(session, "balance", arguments, line->operands.front()));
   });
   emit_report(common, {.text = [&] { return report::to_text(question, answer, text_style(common)); },
-                       .json = [&] { return report::to_json(question, answer).dump(2) + "\n"; },
+                       .json = [&] { return report::balance_answer().json_text(both); },
                        .csv = [&] { return report::to_csv(answer); }});
   return 0;
 }

@@ -9,9 +9,8 @@
 
 #include "answer/lowered_job.hpp"
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/program.hpp"
-#include "cli/output.hpp"
+#include "cli/kinds.hpp"
 #include "page/layout.hpp"
 #include "published/report.hpp"
 #include "scenario/check.hpp"
@@ -42,11 +41,21 @@ const CommandText kCheckText{
     .takes_set = true,
     .takes_sarif = true};
 
-Json to_json(const std::vector<Diagnostic>& diagnostics) {
-  auto list = Json::array();
-  for (const auto& [where, message] : diagnostics)
-    list.push_back({{"file", where.file}, {"line", where.line}, {"column", where.column}, {"message", message}});
-  return list;
+struct CheckedFile {
+  std::string file;
+  scenario::Checked found;
+};
+report::Shown<CheckedFile> check_answer() {
+  const auto diagnostic = report::Shown<Diagnostic>()
+                              .figure("file", [](auto& d) { return d.where.file; })
+                              .figure("line", [](auto& d) { return d.where.line; })
+                              .figure("column", [](auto& d) { return d.where.column; })
+                              .figure("message", &Diagnostic::message);
+  return report::Shown<CheckedFile>("What is wrong with a file.")
+      .figure("file", &CheckedFile::file)
+      .figure("ok", [](auto& c) { return c.found.ok(); })
+      .rows("errors", diagnostic, [](auto& c) { return &c.found.errors; })
+      .rows("warnings", diagnostic, [](auto& c) { return &c.found.warnings; });
 }
 
 // Formats a diagnostic for the terminal; format() is for errors, and warnings are not errors.
@@ -132,13 +141,19 @@ scenario::Checked check(const std::string& path, const CommonOptions& common) {
 
 int print_schema(const CommonOptions& common, const CommandLine& line) {
   if (common.sarif) throw UserError("check: --format sarif says what is wrong with files; --schema has none");
-  if (line.operands == std::vector<std::string>{"answers"} && common.set.empty()) {
+  if (!common.set.empty()) throw UserError("check: --schema describes all scenarios and takes no --set");
+  if (line.operands == std::vector<std::string>{"answers"}) {
     if (common.format == Format::csv) throw UserError("check: the schema of answers is JSON; leave --format csv out");
-    emit_report(common, report::answers_schema(published::answers()));
+    auto more = list_answers();
+    more.emplace_back("check", check_answer(), true);
+    more.insert(more.end(), published::answers().begin(), published::answers().end());
+    emit_report(common, report::answers_schema(more));
     return 0;
   }
-  if (!line.operands.empty() || !common.set.empty())
-    throw UserError("check: --schema describes all scenarios and takes neither FILE nor --set");
+  if (!line.operands.empty())
+    throw UserError(
+        fmt::format("check: --schema describes scenarios, and --schema answers what commands print as JSON; found '{}'",
+                    line.operands.front().substr(0, 80)));
   if (common.format != Format::csv) {
     emit_report(common, scenario::json_schema(common.session.files()));
     return 0;
@@ -163,13 +178,12 @@ int run_check(Session& session, const Arguments& arguments) {
   bool all_ok = true;
   std::string text, csv = page::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
   auto json = Json::array(), results = Json::array();
+  const auto shown = check_answer();
   for (const auto& path : line->operands) {
-    const auto checked = check(path, common);
+    const CheckedFile one{path, check(path, common)};
+    const auto& checked = one.found;
     all_ok = all_ok && checked.ok();
-    json.push_back({{"file", path},
-                    {"ok", checked.ok()},
-                    {"errors", to_json(checked.errors)},
-                    {"warnings", to_json(checked.warnings)}});
+    json.push_back(shown.json(one));
     for (const auto& d : checked.errors) results.push_back(sarif_result(common.session.files(), path, d, true));
     for (const auto& d : checked.warnings) results.push_back(sarif_result(common.session.files(), path, d, false));
     if (checked.ok()) text += path + ": ok\n", csv += page::csv_line({path, "true", "", "", "", ""});

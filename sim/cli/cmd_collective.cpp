@@ -4,14 +4,11 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/quantity_text.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "cost/one_dispatch.hpp"
-#include "report/collective_report.hpp"
-#include "report/dispatch_report.hpp"
 #include "report/pages.hpp"
 #include "scenario/cluster_file.hpp"
 
@@ -121,7 +118,7 @@ int run_collective(Session& session, const Arguments& arguments) {
   if (!line) return 0;
   const auto name = one_operand(text, *line, "the name of a collective");
   const bool experts = name == "dispatch" || name == "combine";
-  auto question = experts ? cost::CollectiveQuestion{.kind = CollectiveKind::all_to_all} : cost::named_collective(name);
+  auto question = cost::named_collective(experts ? "all-to-all" : name);
   if (!line->has("ranks")) throw UserError("missing --ranks; see 'rehearse collective --help'");
   question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks, 1, kMostRanks));
   if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has nobody to talk to");
@@ -137,7 +134,7 @@ int run_collective(Session& session, const Arguments& arguments) {
   if (experts) {
     const auto one = cost::one_dispatch(cluster.spec, cluster.curves, tokens.question(name == "combine"), group);
     emit_report(common, {.text = [&] { return report::to_text(one); },
-                         .json = [&] { return report::to_json(one).dump(2) + "\n"; },
+                         .json = [&] { return report::dispatch_answer().json_text(one); },
                          .csv = [&] { return report::to_csv(one); }});
     return 0;
   }
@@ -147,7 +144,10 @@ int run_collective(Session& session, const Arguments& arguments) {
   write_pages(common, pages,
               [&] { return report::collective_page(model, one, as_asked(session, "collective", arguments, "")); });
   emit_report(common, {.text = [&] { return report::to_text(model, one, text_style(common)); },
-                       .json = [&] { return report::to_json(model, one).dump(2) + "\n"; },
+                       .json =
+                           [&] {
+                             return report::collective_answer().json_text({model, one});
+                           },
                        .csv = [&] { return report::to_csv(one); }});
   return 0;
 }

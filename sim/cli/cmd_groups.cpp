@@ -67,7 +67,7 @@ int run_groups(Session& session, const Arguments& arguments) {
                              static_cast<std::uint32_t>(scenario.concrete->cluster.gpus_per_node)};
   write_pages(common, pages, [&] { return report::groups_page(map, as_asked(session, "groups", arguments, path)); });
   emit_report(common, {.text = [&] { return report::to_text(map, text_style(common)); },
-                       .json = [&] { return report::to_json(map); },
+                       .json = [&] { return report::groups_answer().json(map).lines("groups", 2); },
                        .csv = [&] { return report::to_csv(map); }});
   return 0;
 }

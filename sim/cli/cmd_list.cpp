@@ -2,13 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/spelling.hpp"
 #include "cli/kinds.hpp"
-#include "page/layout.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -55,14 +52,6 @@ std::ptrdiff_t kind_with(const std::string& name) {
                               with.front()));
 }
 
-// The sentence beside the name, wrapped at spaces and indented to its own beginning.
-std::string entry(const Item& item, std::size_t name_width, std::size_t size_width, std::size_t width) {
-  auto head = fmt::format("{:<{}}  ", item.name, name_width);
-  if (size_width > 0) head += fmt::format("{:<{}}  ", size_of(item), size_width);
-  return head +
-         page::wrap(item.summary, std::max(head.size() + 20, width), std::string(head.size(), ' '), head.size()) + "\n";
-}
-
 }  // namespace
 
 int run_list(Session& session, const Arguments& arguments) {
@@ -88,43 +77,27 @@ int run_list(Session& session, const Arguments& arguments) {
   }
 
   const auto items = kind->items();
-  std::string report;
-  switch (common.format) {
-    case Format::json: {
-      Json json = Json::array();
-      for (const auto& i : items) {
-        json.push_back({{"name", i.name}, {"summary", i.summary}});
-        if (!i.source.empty()) json.back()["source"] = i.source;
-        if (i.available) json.back()["available"] = *i.available;
-        if (i.parameters > 0) {
-          json.back()["parameters"] = std::llround(i.parameters);
-          json.back()["active_parameters"] = std::llround(i.active);
-          json.back()["layers"] = i.layers, json.back()["hidden"] = i.hidden;
-        }
-      }
-      report = json.dump(2) + "\n";
-      break;
-    }
-    case Format::csv:
-      if (!items.empty() && items.front().parameters > 0) {
-        report = page::csv_line({"name", "summary", "source", "layers", "hidden", "parameters", "active_parameters"});
-        for (const auto& i : items)
-          report += page::csv_line({i.name, i.summary, i.source, std::to_string(i.layers), std::to_string(i.hidden),
-                                    fmt::format("{:.0f}", i.parameters), fmt::format("{:.0f}", i.active)});
-        break;
-      }
-      report = page::csv_line({"name", "summary", "source"});
-      for (const auto& i : items) report += page::csv_line({i.name, i.summary, i.source});
-      break;
-    case Format::text: {
-      std::size_t longest = 0, sizes = 0;
-      for (const auto& i : items)
-        longest = std::max(longest, i.name.size()), sizes = std::max(sizes, size_of(i).size());
-      for (const auto& i : items) report += entry(i, longest, sizes, std::size_t(text_style(common).width));
-      break;
-    }
-  }
-  emit_report(common, report);
+  const bool sized = !items.empty() && items.front().parameters > 0;
+  const auto item = listed_item();
+  emit_report(common, {.text =
+                           [&] {
+                             page::Table table{{"", ""}, {}, {true, true, true}};
+                             if (sized) table.head.emplace_back();
+                             for (const auto& i : items) {
+                               auto& row = table.rows.emplace_back(std::vector<page::Value>{{i.name}});
+                               if (sized) row.push_back({size_of(i)});
+                               row.push_back({i.summary});
+                             }
+                             return page::text(table, {}, text_style(common).width);
+                           },
+                       .json = [&] { return item.rows_of(items).dump(2) + "\n"; },
+                       .csv =
+                           [&] {
+                             return sized ? csv(item, items,
+                                                {"name", "summary", "source", "layers", "hidden", "parameters",
+                                                 "active_parameters"})
+                                          : csv(item, items, {"name", "summary", "source"});
+                           }});
   return 0;
 }
 

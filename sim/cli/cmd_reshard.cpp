@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "report/pages.hpp"
@@ -36,29 +35,28 @@ reshard::Question load(const std::string& path, const CommonOptions& common) {
   return question;
 }
 
-std::string dump(const Json& json) { return json.dump(2) + "\n"; }
-
 int compare(const CommandLine& line, const CommonOptions& common) {
   if (line.operands.empty()) throw UserError("reshard --compare: name at least one file");
   // `best` last: its lower bound is the highest.
-  std::vector<std::string> planners;
+  report::Comparison all;
   for (const auto& name : reshard::registry().names())
-    if (name != "best") planners.push_back(name);
-  planners.emplace_back("best");
-  std::vector<report::Compared> rows;
+    if (name != "best") all.planners.push_back(name);
+  all.planners.emplace_back("best");
   for (const auto& path : line.operands) {
     auto question = load(path, common);
     question.split = false;  // the other planners send tasks whole
-    report::Compared row{question.name, {}};
-    for (const auto& planner : planners) {
+    auto& row = all.rows.emplace_back();
+    row.name = question.name;
+    for (const auto& planner : all.planners) {
       question.planner = planner;
-      row.plans.push_back(reshard::answer(question).plan);
+      const auto plan = reshard::answer(question).plan;
+      row.makespans.emplace_back(planner, plan.makespan);
+      row.lower_bound = plan.lower_bound, row.optimal = plan.optimal();
     }
-    rows.push_back(std::move(row));
   }
-  emit_report(common, {.text = [&] { return report::compare_text(planners, rows, text_style(common)); },
-                       .json = [&] { return dump(report::compare_json(planners, rows)); },
-                       .csv = [&] { return report::compare_csv(planners, rows); }});
+  emit_report(common, {.text = [&] { return report::to_text(all, text_style(common)); },
+                       .json = [&] { return report::planners_answer().json_text(all); },
+                       .csv = [&] { return report::to_csv(all); }});
   return 0;
 }
 
@@ -80,11 +78,12 @@ int run_reshard(Session& session, const Arguments& arguments) {
 
   const auto question = load(one_operand(text, *line, "a file"), common);
   const auto result = reshard::answer(question);
+  const report::Planned both{question, result};
   write_pages(common, pages, [&] {
     return report::reshard_page(question, result, as_asked(session, "reshard", arguments, line->operands.front()));
   });
   emit_report(common, {.text = [&] { return report::to_text(question, result, text_style(common)); },
-                       .json = [&] { return dump(report::to_json(question, result)); },
+                       .json = [&] { return report::reshard_answer().json_text(both); },
                        .csv = [&] { return report::to_csv(result); }});
   return 0;
 }

@@ -51,8 +51,8 @@ int run_jobs(const scenario::Jobs& file, const RunOptions& options, const Common
   if (common.format == Format::csv)
     throw UserError("run: several jobs have no --format csv; text and json tell of them");
   const auto jobs = answer::predict(file);
-  emit_report(common,
-              common.format == Format::json ? report::jobs_json(jobs) : report::jobs_text(jobs, text_style(common)));
+  emit_report(common, common.format == Format::json ? report::jobs_answer().json_text(jobs)
+                                                    : report::jobs_text(jobs, text_style(common)));
   const auto unfit = [](const answer::SharedJob& job) { return job.alone.summary.fits == false; };
   return options.require_fit && std::any_of(jobs.jobs.begin(), jobs.jobs.end(), unfit) ? 1 : 0;
 }

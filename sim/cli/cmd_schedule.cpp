@@ -50,23 +50,6 @@ CommandText schedule_text() {
           "  rehearse schedule --import my.csv --forward 5ms --backward 10ms --svg my.svg\n"};
 }
 
-// One member per line, readable for people and for line-based tools.
-std::string readable(const Json& json) {
-  std::string text = "{\n";
-  for (const auto& [key, value] : json.members()) {
-    text += fmt::format("  {}: ", Json(key).dump());
-    if (key == "order") {
-      const auto& ranks = value.items();
-      for (std::size_t r = 0; r < ranks.size(); r++) text += (r ? ",\n    " : "[\n    ") + ranks[r].dump();
-      text += "\n  ]";
-    } else {
-      text += value.dump();
-    }
-    text += &value == &json.members().back().value ? "\n" : ",\n";
-  }
-  return text + "}\n";
-}
-
 // Reads one line strictly: duplicate keys are errors. `id` is set as soon as it is known.
 Json parse_line(const std::string& line, Json& id) {
   Json object;
@@ -84,16 +67,12 @@ Json parse_line(const std::string& line, Json& id) {
 }
 
 // Processes one line of a batch; false after an internal error.
-bool answer(const std::string& line, std::uint64_t number, schedule::WantOrder order, Json& out) {
-  Json id;
-  const auto fail = [&](std::string_view what) {
-    out = Json{{"id", id}, {"error", fmt::format("line {}: {}", number, what)}};
-  };
+bool answer(const std::string& line, std::uint64_t number, schedule::WantOrder order, report::BatchLine& out) {
+  const auto fail = [&](std::string_view what) { out.error = fmt::format("line {}: {}", number, what); };
   try {
-    const auto object = parse_line(line, id);
+    const auto object = parse_line(line, out.id);
     const auto resolved = resolve(case_from_json(object));
-    out = Json{{"id", id}};
-    out.update(report::to_json(schedule::evaluate(resolved.schedule, resolved.problem, {order, false})));
+    out.result = schedule::evaluate(resolved.schedule, resolved.problem, {order, false});
   } catch (const UserError& error) {
     const auto& first = error.diagnostics().front();
     fail(first.where.line > 0
@@ -120,12 +99,13 @@ int run_batch(const std::string& path, const CommonOptions& common, schedule::Wa
   std::istream& in = path == "-" ? std::cin : file;
   AtomicFile out(common.session, common.output);
   bool sound = true;
+  const auto shown = report::batch_answer();
   std::string line;
   for (std::uint64_t number = 1; std::getline(in, line); number++) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    Json json;
-    sound = answer(line, number, order, json) && sound;
-    out.write(json.dump() + "\n");
+    report::BatchLine answered;
+    sound = answer(line, number, order, answered) && sound;
+    out.write(shown.json(answered).dump() + "\n");
     if (common.output.empty()) out.flush();
   }
   if (in.bad()) throw MachineError(fmt::format("cannot read '{}' to its end", path));
@@ -233,7 +213,8 @@ int run_schedule(Session& session, const Arguments& arguments) {
       break;
     case Format::json: {
       std::string json;
-      for (const auto& result : results) json += (json.empty() ? "" : ",\n") + readable(report::to_json(result));
+      for (const auto& result : results)
+        json += (json.empty() ? "" : ",\n") + report::schedule_answer().json(result).lines("order", 1);
       emit_report(common, results.size() > 1 ? "[\n" + json + "]\n" : json);
       break;
     }

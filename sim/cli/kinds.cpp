@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 
 #include "base/error.hpp"
@@ -23,6 +24,13 @@
 
 namespace rehearsal::cli {
 namespace {
+
+using report::Shown, scenario::Constant;
+
+struct FactsOf {
+  std::string kind;
+  const Item& item;
+};
 
 template <class Registry>
 std::vector<Item> registered(const Registry& registry) {
@@ -142,42 +150,46 @@ std::vector<Item> frameworks() { return configured("frameworks"); }
 std::string closed_forms(const std::string&, const std::string& name, const CommonOptions& common) {
   const auto model = scenario::named_model(name);
   if (common.format == Format::csv) throw UserError("'rehearse list models NAME' has no csv; use text or json");
-  return common.format == Format::json ? report::model_json(model).dump(2) + "\n" : report::model_text(model);
+  return common.format == Format::json ? report::model_answer().json_text(model) : report::model_text(model);
 }
 
 // "450GB/s" is a number with unit; "rail-optimized" is not.
 struct Quantity {
-  std::optional<double> number;
-  std::string unit;
+  Json value;
+  std::optional<std::string> unit = {};
 };
 Quantity quantity(const std::string& text) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   if (text.empty() || end == text.c_str() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.'))
-    return {};
-  const std::string unit = end;
-  if (unit.find_first_of("0123456789 ,") != std::string::npos) return {};  // a list or a name that begins with a digit
-  return {number, unit};
+    return {text};
+  const std::string unit = end;  // a list or a name that begins with a digit has none
+  return unit.find_first_of("0123456789 ,") != std::string::npos ? Quantity{text} : Quantity{number, unit};
+}
+
+Shown<Constant> listed_constant(const std::string& kind) {
+  return Shown<Constant>("A number of a file, in its unit, or a text.")
+      .figure("key", &Constant::key)
+      .also(Shown<Quantity>().figure("value", &Quantity::value).figure("unit", &Quantity::unit).or_left_out(),
+            [](auto& c) { return quantity(c.value); })
+      .also(Shown<Constant>()
+                .figure("source", &Constant::source)
+                .figure("assumed", report::Unit::none, "not measured", &Constant::assumed),
+            [](auto& c) { return c.source.empty() ? nullptr : &c; })
+      .figure("meaning",
+              [kind](auto& c) {
+                const auto row = scenario::key_of(kind, c.key);
+                return row && !row->help.empty() ? Json(row->help) : Json();
+              })
+      .or_left_out();
 }
 
 std::string constants_report(const std::string& kind, const std::string& name, const CommonOptions& common) {
   const auto all = scenario::constants(kind, name);
   std::string report;
   switch (common.format) {
-    case Format::json: {
-      Json json = Json::array();
-      for (const auto& c : all) {
-        const auto q = quantity(c.value);
-        auto& one = json.push_back({{"key", c.key}});
-        if (q.number)
-          one["value"] = *q.number, one["unit"] = q.unit;
-        else
-          one["value"] = c.value;
-        if (!c.source.empty()) one["source"] = c.source, one["assumed"] = c.assumed;
-        if (const auto row = scenario::key_of(kind, c.key); row && !row->help.empty()) one["meaning"] = row->help;
-      }
-      return json.dump(2) + "\n";
-    }
+    case Format::json:
+      return listed_constant(kind).rows_of(all).dump(2) + "\n";
     case Format::csv:
       report = page::csv_line({"key", "value", "source", "assumed"});
       for (const auto& c : all) report += page::csv_line({c.key, c.value, c.source, c.assumed ? "yes" : "no"});
@@ -206,6 +218,17 @@ std::string constants_report(const std::string& kind, const std::string& name, c
   return report;
 }
 
+Shown<FactsOf> listed_facts() {
+  return Shown<FactsOf>("A plug-in.")
+      .figure("name", [](auto& f) { return f.item.name; })
+      .figure("kind", &FactsOf::kind)
+      .figure("summary", [](auto& f) { return f.item.summary; })
+      .named(
+          "facts", report::Unit::none, "facts", "", [](auto& f) -> auto& { return f.item.facts; })
+      .figure("available", [](auto& f) { return f.item.available; })
+      .or_left_out();
+}
+
 std::string facts_report(const std::string& kind, const std::string& name, const CommonOptions& common) {
   const auto known = std::find_if(kinds().begin(), kinds().end(), [&](const Kind& k) { return k.name == kind; });
   const auto items = known->items();
@@ -216,12 +239,8 @@ std::string facts_report(const std::string& kind, const std::string& name, const
     throw UserError(fmt::format("there is no '{}' among the {}{}", name, kind, suggestion(name, names)));
   std::string report;
   switch (common.format) {
-    case Format::json: {
-      Json json{{"name", item->name}, {"kind", kind}, {"summary", item->summary}, {"facts", Json::object()}};
-      for (const auto& [what, value] : item->facts) json["facts"][what] = value;
-      if (item->available) json["available"] = *item->available;
-      return json.dump(2) + "\n";
-    }
+    case Format::json:
+      return listed_facts().json_text({kind, *item});
     case Format::csv:
       report = page::csv_line({"key", "value"});
       for (const auto& [what, value] : item->facts) report += page::csv_line({what, value});
@@ -277,5 +296,26 @@ constexpr std::array kKinds{
 }  // namespace
 
 std::span<const Kind> kinds() { return kKinds; }
+
+Shown<Item> listed_item() {
+  const auto of_a_model = [](const Item& item) { return item.parameters > 0 ? &item : nullptr; };
+  return Shown<Item>("What there is of a kind.")
+      .figures(report::Unit::none, "name", &Item::name, "summary", &Item::summary)
+      .figure("source", [](auto& item) { return item.source.empty() ? Json() : Json(item.source); })
+      .or_left_out()
+      .figure("available", &Item::available)
+      .or_left_out()
+      .also(Shown<Item>()
+                .figure("parameters", [](auto& item) { return std::llround(item.parameters); })
+                .figure("active_parameters", [](auto& item) { return std::llround(item.active); })
+                .figures(report::Unit::none, "layers", &Item::layers, "hidden", &Item::hidden),
+            of_a_model);
+}
+
+std::vector<report::AnswerOf> list_answers() {
+  return {{"list KIND", listed_item(), true},
+          {"list KIND NAME", listed_constant(""), true},
+          {"list KIND NAME of a plug-in", listed_facts()}};
+}
 
 }  // namespace rehearsal::cli

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/output.hpp"
+#include "report/answers.hpp"
 
 namespace rehearsal::cli {
 
@@ -33,5 +34,7 @@ struct Kind {
 };
 
 std::span<const Kind> kinds();
+report::Shown<Item> listed_item();
+std::vector<report::AnswerOf> list_answers();
 
 }  // namespace rehearsal::cli

@@ -37,10 +37,10 @@ std::string fit(std::string_view text, int width);
 // A heading with a list below it, preceded by an empty line; nothing if the list is empty.
 std::string notes(std::string_view heading, std::span<const std::string> entries, int width, const Paint& paint);
 
-// Columns as wide as their widest cell, two spaces apart; the first row is the heading. Columns of `words` are
-// left-aligned, numbers right-aligned. A table wider than `width` (0: any) is folded: words in the last column are
-// wrapped or moved below their row, and other columns that do not fit follow in a table of their own, after the leading
-// columns of words.
+// Columns as wide as their widest cell, two spaces apart; the first row is the heading (none, if all of it is empty).
+// Columns of `words` are left-aligned, numbers right-aligned. A table wider than `width` (0: any) is folded: words in
+// the last column are wrapped or moved below their row, and other columns that do not fit follow in a table of their
+// own, after the leading columns of words.
 std::string table(const std::vector<std::vector<std::string>>& rows, const Paint& paint, int width = 0,
                   std::vector<bool> words = {});
 

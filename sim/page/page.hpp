@@ -40,16 +40,19 @@ struct Facts {
   std::vector<Fact> facts;
 };
 struct Table {
-  std::vector<std::string> head;
+  std::vector<std::string> head;  // all empty: text has no line for it
   std::vector<std::vector<Value>> rows;
   std::vector<bool> words = {true};  // left-aligned columns of words; beyond its end: numbers
 };
 // Columns as wide as their widest cell, two spaces apart; folded if wider than `width` (0: any), as table() of
 // layout.hpp does.
 std::string text(const Table& table, const Paint& paint, int width = 0);
+// Leaves out rows in the middle, for which one of dots stands, where there are more than `most`.
+void elide(Table& table, std::uint32_t most);
 
-enum class Unit : std::uint8_t { none, seconds, bytes, share, change, error, money };
-// "1.2 s", "79.1 GiB", "38.2 %", "+1.25 %", "-4.1 %", "1,200".
+// error: predicted / measured - 1; rate: bytes a second; ratio: near 1, to four places.
+enum class Unit : std::uint8_t { none, seconds, bytes, share, change, error, money, rate, ratio };
+// "1.2 s", "79.1 GiB", "38.2 %", "+1.25 %", "-4.1 %", "1,200", "50 GB/s".
 std::string show_amount(double amount, Unit unit);
 
 // Stacked bars, one per row; beyond kMostBars rows the middle is left out.

@@ -88,6 +88,10 @@ std::string show_amount(double amount, Unit unit) {
       return fmt::format("{:+.1f} %", 100 * amount);
     case Unit::money:
       return grouped(std::uint64_t(std::llround(std::max(0., amount))));
+    case Unit::rate:
+      return fmt::format("{:.4g} GB/s", amount / 1e9);
+    case Unit::ratio:
+      return fmt::format("{:.4f}", amount);
     case Unit::none:
       break;
   }

@@ -85,7 +85,8 @@ std::string text(const Table& table, const Paint& paint, int most) {
   std::string text;
   for (const auto& some : folded(width, table.words, most > 0 ? std::size_t(most) : SIZE_MAX)) {
     if (!text.empty()) text += "\n";
-    text += paint.dim(line(some, [&](std::size_t c) { return table.head[c]; })) + "\n";
+    if (const auto head = line(some, [&](std::size_t c) { return table.head[c]; }); !head.empty())
+      text += paint.dim(head) + "\n";
     for (const auto& row : table.rows)
       text += line(some, [&](std::size_t c) { return c < row.size() ? row[c].text : std::string(); }) + "\n";
   }
@@ -100,6 +101,13 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const Paint
     for (const auto& cell : rows[i]) cells.push_back({cell});
   }
   return text(table, paint, width);
+}
+
+void elide(Table& table, std::uint32_t most) {
+  const auto fold = elided_rows(std::uint32_t(table.rows.size()), most);
+  if (!fold.hidden) return;
+  const auto first = table.rows.begin() + fold.first;
+  table.rows.insert(table.rows.erase(first, first + fold.hidden), {{"..."}});
 }
 
 namespace {

@@ -1,17 +1,25 @@
 #include "report/answers.hpp"
 
+#include "report/balance_report.hpp"
+#include "report/collective_report.hpp"
 #include "report/compare_report.hpp"
 #include "report/explain_report.hpp"
+#include "report/groups_report.hpp"
 #include "report/import_report.hpp"
+#include "report/jobs_report.hpp"
 #include "report/log_report.hpp"
+#include "report/model_report.hpp"
 #include "report/plan_report.hpp"
+#include "report/reshard_report.hpp"
 #include "report/run_report.hpp"
+#include "report/schedule_report.hpp"
 #include "report/validate_report.hpp"
 
 namespace rehearsal::report {
 
 const std::vector<AnswerOf>& answers() {
   static const std::vector<AnswerOf> kAnswers{{"run", run_answer()},
+                                              {"run of several jobs", jobs_answer()},
                                               {"measure", run_answer()},
                                               {"explain", explain_answer()},
                                               {"compare", compare_answer()},
@@ -19,14 +27,26 @@ const std::vector<AnswerOf>& answers() {
                                               {"plan", plan_answer()},
                                               {"validate", validate_answer()},
                                               {"validate --log", logged_answer()},
-                                              {"import", imported_answer()}};
+                                              {"import", imported_answer()},
+                                              {"schedule", schedule_answer()},
+                                              {"schedule --batch", batch_answer()},
+                                              {"reshard", reshard_answer()},
+                                              {"reshard --compare", planners_answer()},
+                                              {"balance", balance_answer()},
+                                              {"collective", collective_answer()},
+                                              {"collective dispatch", dispatch_answer()},
+                                              {"groups", groups_answer()},
+                                              {"list models NAME", model_answer()}};
   return kAnswers;
 }
 
 std::string answers_schema(std::span<const AnswerOf> more) {
   auto commands = Json::object();
   for (const auto& some : {std::span<const AnswerOf>(answers()), more})
-    for (const auto& answer : some) commands.append(std::string(answer.command), schema(answer.what, *answer.items));
+    for (const auto& answer : some) {
+      const auto one = schema(answer.what, answer.items);
+      commands.append(std::string(answer.command), answer.list ? Json{{"type", "array"}, {"items", one}} : one);
+    }
   const Json all{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                  {"title", "Answers of Rehearsal as JSON, by command"},
                  {"$defs", std::move(commands)}};

@@ -11,11 +11,13 @@ namespace rehearsal::report {
 
 struct AnswerOf {
   template <class T>
-  AnswerOf(std::string_view of, const Shown<T>& shown) : command(of), what(shown.what()), items(&shown.items()) {}
+  AnswerOf(std::string_view of, const Shown<T>& shown, bool list_of_them = false)
+      : command(of), what(shown.what()), items(shown.items()), list(list_of_them) {}
 
   std::string_view command;
   std::string what;
-  const std::vector<Item>* items;
+  std::vector<Item> items;
+  bool list;
 };
 const std::vector<AnswerOf>& answers();
 

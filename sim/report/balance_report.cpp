@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/json.hpp"
-#include "page/grid.hpp"
 #include "page/layout.hpp"
 
 namespace rehearsal::report {
@@ -18,25 +16,40 @@ std::string_view policy_name(const balance::Answer& answer) {
   return balance::name(answer.shape.hierarchical ? balance::Policy::hierarchical : balance::Policy::global);
 }
 
-Json rows(const std::vector<std::int32_t>& flat, std::uint32_t count, std::size_t width) {
+using balance::Answer, balance::LayerBalance, balance::TraceStep;
+
+Json by_layer(const std::vector<std::int32_t>& flat, std::uint32_t layers) {
   Json all = Json::array();
-  for (std::uint32_t l = 0; l < count; l++)
-    all.push_back(std::vector<std::int32_t>(flat.begin() + std::ptrdiff_t(l * width),
-                                            flat.begin() + std::ptrdiff_t((l + 1) * width)));
+  const auto width = std::ptrdiff_t(flat.size() / layers);
+  for (auto at = flat.begin(); at != flat.end(); at += width) all.push_back(std::vector<std::int32_t>(at, at + width));
   return all;
 }
 
 Json copies(const balance::Placement& placement) {
   Json all = Json::array();
   for (std::uint32_t l = 0; l < placement.layers; l++) {
-    Json layer = Json::array();
-    for (std::uint32_t e = 0; e < placement.experts; e++) {
-      const auto slots = placement.copies(l, e);
-      layer.push_back(std::vector<std::int32_t>(slots.begin(), slots.end()));
-    }
-    all.push_back(std::move(layer));
+    auto& layer = all.push_back(Json::array());
+    for (std::uint32_t e = 0; e < placement.experts; e++) layer.push_back(placement.copies(l, e));
   }
   return all;
+}
+
+Shown<LayerBalance> layer_balance() {
+  return Shown<LayerBalance>()
+      .figure("layer", &LayerBalance::layer)
+      .figure("before_max_over_mean", Unit::ratio, "before", "", &LayerBalance::before_max_over_mean)
+      .figure("max_over_mean", Unit::ratio, "after", "", &LayerBalance::max_over_mean)
+      .figure("lower_bound", Unit::ratio, "", &LayerBalance::lower_bound)
+      .figure("moved_replicas", Unit::none, "moved", "", [](auto& l) { return l.moves.replicas; });
+}
+constexpr auto kLayerColumns = {"layer", "before_max_over_mean", "max_over_mean", "lower_bound", "moved_replicas"};
+
+Shown<TraceStep> trace_step() {
+  return Shown<TraceStep>("Steps of a trace.")
+      .figure("rebalanced", &TraceStep::rebalanced)
+      .figure("moved_replicas", [](auto& s) { return s.moves.replicas; })
+      .figure("max_over_mean", Unit::ratio, "by layer", &TraceStep::max_over_mean)
+      .figure("static_max_over_mean", Unit::ratio, "had the first placement stayed", &TraceStep::kept_max_over_mean);
 }
 
 // One character per GPU, or per group of neighbours (by the heaviest of them): load over mean load, from ' ' for none
@@ -58,37 +71,32 @@ std::string heat(const balance::Loads& loads, double most, std::size_t width) {
 
 }  // namespace
 
-Json to_json(const balance::Question& question, const balance::Answer& answer) {
-  const auto& placement = answer.placement;
-  Json json{{"name", question.name},         {"method", question.method},
-            {"policy", policy_name(answer)}, {"phy2log", rows(placement.phy2log, placement.layers, placement.replicas)},
-            {"log2phy", copies(placement)},  {"logcnt", rows(placement.logcnt, placement.layers, placement.experts)}};
-  for (const auto& layer : answer.layers) {
-    json["gpu_load"].push_back(layer.after);
-    json["max_over_mean"].push_back(layer.max_over_mean);
-    json["lower_bound"].push_back(layer.lower_bound);
-    json["before_max_over_mean"].push_back(layer.before_max_over_mean);
-  }
-  json["moved_replicas"] = answer.moves.replicas;
-  json["moved_between_nodes"] = answer.moves.between_nodes;
-  json["moved_bytes"] = answer.moved_bytes.count();
-  for (const auto& step : answer.steps)
-    json["steps"].push_back({{"rebalanced", step.rebalanced},
-                             {"moved_replicas", step.moves.replicas},
-                             {"max_over_mean", step.max_over_mean},
-                             {"static_max_over_mean", step.kept_max_over_mean}});
-  return json;
+Shown<Balanced> balance_answer() {
+  const auto placed = [](auto get) { return [get](const Balanced& b) { return get(b.answer.placement); }; };
+  const auto of_layers = [](auto member) {
+    return [member](const Balanced& b) { return each(b.answer.layers, member); };
+  };
+  return Shown<Balanced>("Experts on GPUs. Lists are by layer; slots, GPUs and experts are in their order.")
+      .figure("name", [](auto& b) { return b.question.name; })
+      .figure("method", [](auto& b) { return b.question.method; })
+      .figure("policy", [](auto& b) { return policy_name(b.answer); })
+      .figure("phy2log", Unit::none, "experts of slots", placed([](auto& p) { return by_layer(p.phy2log, p.layers); }))
+      .figure("log2phy", Unit::none, "slots of an expert's copies; -1: none", placed(copies))
+      .figure("logcnt", Unit::none, "copies of experts", placed([](auto& p) { return by_layer(p.logcnt, p.layers); }))
+      .figure("gpu_load", of_layers(&LayerBalance::after))
+      .figure("max_over_mean", Unit::ratio, "load of the heaviest GPU", of_layers(&LayerBalance::max_over_mean))
+      .figure("lower_bound", Unit::ratio, "of any placement", of_layers(&LayerBalance::lower_bound))
+      .figure("before_max_over_mean", Unit::ratio, "with the previous placement, or experts in order",
+              of_layers(&LayerBalance::before_max_over_mean))
+      .figure("moved_replicas", [](auto& b) { return b.answer.moves.replicas; })
+      .figure("moved_between_nodes", Unit::none, "of those", [](auto& b) { return b.answer.moves.between_nodes; })
+      .figure("moved_bytes", [](auto& b) { return b.answer.moved_bytes.count(); })
+      .rows("steps", trace_step(), [](auto& b) { return b.answer.steps.empty() ? nullptr : &b.answer.steps; })
+      .or_left_out();
 }
 
-std::string to_csv(const balance::Answer& answer) {
-  std::string text = "layer,before_max_over_mean,max_over_mean,lower_bound,moved_replicas\n";
-  for (std::size_t l = 0; l < answer.layers.size(); l++) {
-    const auto& layer = answer.layers[l];
-    text += fmt::format("{},{:.9g},{:.9g},{:.9g},{}\n", l, layer.before_max_over_mean, layer.max_over_mean,
-                        layer.lower_bound, layer.moves.replicas);
-  }
-  return text;
-}
+std::string to_csv(const Answer& answer) { return csv(layer_balance(), answer.layers, kLayerColumns); }
+Table layer_table(const Answer& answer) { return report::table(layer_balance(), answer.layers, kLayerColumns); }
 
 std::string to_text(const balance::Question& question, const balance::Answer& answer, const page::TextStyle& style) {
   const auto& shape = answer.shape;
@@ -97,16 +105,11 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
                                  shape.nodes, shape.nodes == 1 ? "" : "s", policy_name(answer), question.method);
   const char* before = answer.from_previous ? "the previous placement" : "experts in order";
   text += fmt::format("Load of the heaviest GPU over the mean; before: {}\n", before);
-  text += fmt::format("{:>5} {:>9} {:>9} {:>11} {:>7}\n", "layer", "before", "after", "lower bound", "moved");
-  const auto fold = elided_rows(static_cast<std::uint32_t>(answer.layers.size()), 24);
+  auto table = layer_table(answer);
+  elide(table, 24);
+  text += page::text(table, Paint{style.color}, style.width);
   double most = 1;
   for (const auto& layer : answer.layers) most = std::max(most, layer.before_max_over_mean);
-  for (std::size_t l = 0; l < answer.layers.size(); l++) {
-    if (l == fold.first && fold.hidden) text += fmt::format("  ... {} more\n", fold.hidden), l += fold.hidden;
-    const auto& layer = answer.layers[l];
-    text += fmt::format("{:>5} {:>9.4f} {:>9.4f} {:>11.4f} {:>7}\n", l, layer.before_max_over_mean, layer.max_over_mean,
-                        layer.lower_bound, layer.moves.replicas);
-  }
   const std::size_t width = static_cast<std::size_t>(std::max(20, style.width - 14));
   text += fmt::format("\nLoads of the GPUs of layer 0, ' ' none to '@' {:.2f} times the mean and more\n", most);
   text += fmt::format("before  |{}|\nafter   |{}|\n", heat(answer.layers.front().before, most, width),

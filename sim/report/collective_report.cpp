@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
@@ -11,7 +12,6 @@
 #include "collective/holdings.hpp"
 #include "page/grid.hpp"
 #include "page/layout.hpp"
-#include "report/json.hpp"
 
 namespace rehearsal::report {
 
@@ -22,79 +22,13 @@ using cost::OneCollective;
 
 constexpr std::uint32_t kMostRows = 24;
 
-std::string rate_text(Bandwidth rate) { return fmt::format("{:.4g} GB/s", rate.value() / 1e9); }
+std::string rate_text(Bandwidth rate) { return show_amount(rate.value(), Unit::rate); }
 std::string time_text(double s) { return show(seconds(s)); }
 std::string bytes_text(double n) { return show(bytes(n)); }
 
 bool across(const OneCollective& one) { return one.quote.shape.nodes() > 1; }
 
-// Rows of "name  amount  derivation", with amounts right-aligned.
-struct Row {
-  std::string name, amount, how;
-};
-std::string rows_text(const std::vector<Row>& rows, int width, const Paint& paint) {
-  std::size_t names = 0, amounts = 0;
-  for (const auto& row : rows) names = std::max(names, row.name.size()), amounts = std::max(amounts, row.amount.size());
-  const std::size_t left = 2 + names + 2 + amounts + 3;
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = fmt::format("  {:<{}}  {:>{}}   ", row.name, names, row.amount, amounts);
-    line += wrap(row.how, std::max(left + 30, std::size_t(width)), std::string(left, ' '), left);
-    while (line.ends_with(' ')) line.pop_back();
-    text += (row.name == "sum" ? paint.bold(line) : line) + "\n";
-  }
-  return text;
-}
-
 std::string count_of(double count, double each) { return fmt::format("{:.4g} x {}", count, time_text(each)); }
-
-std::vector<Row> closed_form(const cost::CommunicationModel& model, const OneCollective& one) {
-  const auto& form = one.form;
-  const auto& wires = one.quote.wires;
-  const auto& curves = model.curves().name;
-  std::vector<Row> rows;
-  const auto add = [&](const char* name, double s, std::string how) {
-    if (s > 0) rows.push_back({name, time_text(s), std::move(how)});
-  };
-  if (!across(one)) {
-    const auto reached = wires.rate * one.share;
-    add("start", form.fixed, "of the call");
-    add("steps", form.steps * form.latency, count_of(form.steps, form.latency));
-    add("bytes", form.inside,
-        fmt::format("{} at {} of a port ({:.3g} of {} as sold)", bytes_text(form.inside * reached.value()),
-                    rate_text(reached), one.share, rate_text(wires.rate)));
-    add("ramp", form.ramp, "until channels and their pipelines are full");
-    rows.push_back({"sum", time_text(form.seconds()), ""});
-    if (one.correction)
-      rows.push_back({"measured", time_text(one.seconds),
-                      fmt::format("{:.4g} x the sum, by the size curves {}", *one.correction, curves)});
-    return rows;
-  }
-  const auto node = wires.net_rate * double(one.quote.shape.per_node);
-  add("start", form.fixed, "whatever the links");
-  add("between nodes", form.wire, fmt::format("alone, at {} out of each node for this group", rate_text(node)));
-  std::string inside = "alone";
-  const bool ring_alone = wires.ring_inside != wires.inside && form.inside != wires.inside;
-  if (ring_alone)
-    inside += ", as a ring: the switch adds for others";
-  else if (one.quote.inside.algorithm)
-    inside += one.correction
-                  ? fmt::format("; a node by itself takes {}, {:.4g} x its closed form, by the size curves {}",
-                                time_text(one.quote.inside.seconds), *one.correction, curves)
-                  : fmt::format("; a node by itself takes {}, by its closed form", time_text(one.quote.inside.seconds));
-  add("inside nodes", form.inside, std::move(inside));
-  if (form.hidden > 0) rows.push_back({"hidden", "-" + time_text(form.hidden), "one of the two behind the other"});
-  add("hops", form.hops * form.net_latency, count_of(form.hops, form.net_latency) + " between nodes");
-  add("steps", form.steps * form.latency, count_of(form.steps, form.latency) + " inside nodes");
-  add("ramp", form.ramp, "until NICs and their queues are full");
-  rows.push_back({"sum", time_text(form.seconds()), ""});
-  if (one.chosen && one.quote.across)
-    rows.push_back({"measured", time_text(one.seconds),
-                    fmt::format("{:.4g} x the sum, by the size curves {} of whole nodes", *one.quote.across, curves)});
-  if (one.shared >= one.seconds)
-    rows.push_back({"shared links", time_text(one.shared), "of the fullest on the way to NICs: it takes no less"});
-  return rows;
-}
 
 std::string candidate_note(const cost::CommunicationModel& model, const OneCollective& one,
                            const collective::Candidate& candidate) {
@@ -141,7 +75,113 @@ std::string gpus_text(const OneCollective& one, const cluster::ClusterSpec& spec
   return text;
 }
 
+// A candidate, with what it was compared for.
+struct Offer {
+  const Exchange& of;
+  const collective::Candidate& candidate;
+};
+std::vector<Offer> offers(const Exchange& of) {
+  return each(of.one.quote.candidates, [&](const collective::Candidate& c) { return Offer{of, c}; });
+}
+Shown<Offer> candidate() {
+  return Shown<Offer>("Algorithms of the kind, by their closed forms.")
+      .figure("algorithm", [](auto& o) { return o.candidate.algorithm->name; })
+      .figure("applies", [](auto& o) { return o.candidate.refusal == collective::Refusal::none; })
+      .figure("time_s", Unit::seconds, "time", "null: it cannot run here",
+              [](auto& o) { return o.candidate.form ? std::optional(o.candidate.seconds) : std::nullopt; })
+      .figure("why", [](auto& o) { return candidate_note(o.of.model, o.of.one, o.candidate); });
+}
+
+Shown<OneCollective> closed_form_terms() {
+  using collective::ClosedForm;
+  return Shown<OneCollective>("T = fixed + steps x latency + hops x net_latency + inside + wire - hidden + ramp.")
+      .also(Shown<ClosedForm>()
+                .figure("fixed_s", Unit::seconds, "start of the call", &ClosedForm::fixed)
+                .figure("steps", [](auto& form) { return number(form.steps); })
+                .figure("latency_s", Unit::seconds, "of a step", &ClosedForm::latency)
+                .figure("hops", Unit::none, "between domains", [](auto& form) { return number(form.hops); })
+                .figure("net_latency_s", Unit::seconds, "of a hop", &ClosedForm::net_latency)
+                .figures(Unit::seconds, "inside_s", &ClosedForm::inside, "wire_s", &ClosedForm::wire, "hidden_s",
+                         &ClosedForm::hidden, "ramp_s", &ClosedForm::ramp, "time_s", &ClosedForm::seconds),
+            &OneCollective::form)
+      .figure("shared_links_s", Unit::seconds, "of the fullest that messages share", &OneCollective::shared)
+      .figure("measured_over_closed_form", Unit::none, "by size curves",
+              [](auto& one) { return number(one.quote.across && one.chosen ? one.quote.across : one.correction); });
+}
+
+const char* way(const cost::OneDispatch& one) { return one.question.combine ? "combine" : "dispatch"; }
+const char* dispatcher(const cost::OneDispatch& one) {
+  constexpr std::array kNames{"nccl", "deepep", "hybridep"};
+  return kNames[std::size_t(one.question.dispatcher)];
+}
+
 }  // namespace
+
+Table closed_form(const cost::CommunicationModel& model, const OneCollective& one) {
+  const auto& form = one.form;
+  const auto& wires = one.quote.wires;
+  const auto& curves = model.curves().name;
+  Table table{{"term", "time", ""}, {}, {true, false, true}};
+  const auto row = [&](const char* name, double s, std::string how) {
+    table.rows.push_back({{name}, {time_text(s), s}, {std::move(how)}});
+  };
+  const auto add = [&](const char* name, double s, std::string how) {
+    if (s > 0) row(name, s, std::move(how));
+  };
+  if (!across(one)) {
+    const auto reached = wires.rate * one.share;
+    add("start", form.fixed, "of the call");
+    add("steps", form.steps * form.latency, count_of(form.steps, form.latency));
+    add("bytes", form.inside,
+        fmt::format("{} at {} of a port ({:.3g} of {} as sold)", bytes_text(form.inside * reached.value()),
+                    rate_text(reached), one.share, rate_text(wires.rate)));
+    add("ramp", form.ramp, "until channels and their pipelines are full");
+    row("sum", form.seconds(), "");
+    if (one.correction)
+      row("measured", one.seconds, fmt::format("{:.4g} x the sum, by the size curves {}", *one.correction, curves));
+    return table;
+  }
+  const auto node = wires.net_rate * double(one.quote.shape.per_node);
+  add("start", form.fixed, "whatever the links");
+  add("between nodes", form.wire, fmt::format("alone, at {} out of each node for this group", rate_text(node)));
+  std::string inside = "alone";
+  const bool ring_alone = wires.ring_inside != wires.inside && form.inside != wires.inside;
+  if (ring_alone)
+    inside += ", as a ring: the switch adds for others";
+  else if (one.quote.inside.algorithm)
+    inside += one.correction
+                  ? fmt::format("; a node by itself takes {}, {:.4g} x its closed form, by the size curves {}",
+                                time_text(one.quote.inside.seconds), *one.correction, curves)
+                  : fmt::format("; a node by itself takes {}, by its closed form", time_text(one.quote.inside.seconds));
+  add("inside nodes", form.inside, std::move(inside));
+  if (form.hidden > 0) row("hidden", -form.hidden, "one of the two behind the other");
+  add("hops", form.hops * form.net_latency, count_of(form.hops, form.net_latency) + " between nodes");
+  add("steps", form.steps * form.latency, count_of(form.steps, form.latency) + " inside nodes");
+  add("ramp", form.ramp, "until NICs and their queues are full");
+  row("sum", form.seconds(), "");
+  if (one.chosen && one.quote.across)
+    row("measured", one.seconds,
+        fmt::format("{:.4g} x the sum, by the size curves {} of whole nodes", *one.quote.across, curves));
+  if (one.shared >= one.seconds) row("shared links", one.shared, "of the fullest on the way to NICs: it takes no less");
+  return table;
+}
+
+Table candidates(const cost::CommunicationModel& model, const OneCollective& one) {
+  return report::table(candidate(), offers({model, one}), {"algorithm", "time_s", "why="});
+}
+
+Table links(const OneCollective& one) {
+  using cost::LinkKind;
+  return report::table(
+      Shown<LinkKind>()
+          .figures(Unit::none, "from", [](auto& k) { return cluster::name(k.from); })
+          .figures(
+              Unit::none, "to", [](auto& k) { return cluster::name(k.to); }, "links", &LinkKind::links)
+          .figures(Unit::bytes, "bytes", &LinkKind::total, "busiest", &LinkKind::most)
+          .figure("rate", Unit::rate, "", [](auto& k) { return k.rate.value(); })
+          .figure("busy", Unit::share, "", [&](auto& k) { return k.most / k.rate.value() / one.seconds; }),
+      one.link_kinds(), {"from", "to", "links", "bytes", "busiest", "rate", "busy"});
+}
 
 std::vector<Arrow> arrows(const std::vector<collective::Transfer>& step) {
   std::vector<Arrow> all;
@@ -187,16 +227,11 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                       grouped(one.algorithm->steps(one.quote.shape)));
   text += wrap("  " + one.algorithm->summary, std::size_t(style.width), "  ") + "\n";
 
-  text += "\n" + paint.bold("Closed form") + "\n" + rows_text(closed_form(model, one), style.width, paint);
-
-  std::vector<Row> rows;
-  for (const auto& candidate : one.quote.candidates)
-    rows.push_back({candidate.algorithm->name, candidate.form ? time_text(candidate.seconds) : "-",
-                    candidate_note(model, one, candidate)});
+  text += "\n" + paint.bold("Closed form") + "\n" + page::text(closed_form(model, one), paint, style.width);
   text += "\n" +
           paint.bold(fmt::format("Candidates by their closed forms ({} {})", model.runtime().library.title,
                                  show(model.runtime().version))) +
-          "\n" + rows_text(rows, style.width, paint);
+          "\n" + page::text(candidates(model, one), paint, style.width);
 
   if (one.steps.empty())
     return text + "\n" + paint.dim(fmt::format("Steps and links are listed for up to {} ranks.", cost::kMostListed)) +
@@ -207,13 +242,7 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
           "\n";
   for (const auto& line : step_lines(one, style.width)) text += line + "\n";
 
-  text += "\n" + paint.bold("Links") + "\n";
-  std::vector<std::vector<std::string>> links{{"", "from", "to", "links", "bytes", "busiest", "rate", "busy"}};
-  for (const auto& kind : one.link_kinds())
-    links.push_back({"", cluster::name(kind.from), cluster::name(kind.to), grouped(std::uint64_t(kind.links)),
-                     bytes_text(kind.total), bytes_text(kind.most), rate_text(kind.rate),
-                     fmt::format("{:.1f} %", 100 * kind.most / kind.rate.value() / one.seconds)});
-  text += table(links, paint, style.width);
+  text += "\n" + paint.bold("Links") + "\n" + page::text(links(one), paint, style.width);
   if (across(one) && one.quote.shape.per_node > 1)
     text += paint.dim("  " + wrap("What leaves a node is dealt out to the NICs of its ranks: as many rings or "
                                   "trees run at a time, and each leaves and enters by another one.",
@@ -222,54 +251,38 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
   return fit(text, style.width);
 }
 
-Json to_json(const cost::CommunicationModel& model, const OneCollective& one) {
-  const auto& form = one.form;
-  Json candidates = Json::array(), steps = Json::array(), links = Json::array();
-  for (const auto& c : one.quote.candidates) {
-    candidates.push_back({{"algorithm", c.algorithm->name},
-                          {"applies", c.refusal == collective::Refusal::none},
-                          {"time_s", c.form ? Json(c.seconds) : Json(nullptr)},
-                          {"why", candidate_note(model, one, c)}});
-  }
-  for (const auto& step : one.steps) {
-    auto& transfers = steps.push_back(Json::array());
-    for (const auto& t : step)
-      transfers.push_back({{"from", t.from}, {"to", t.to}, {"chunk", t.chunk}, {"reduce", t.reduce}});
-  }
-  for (const auto& link : one.links)
-    links.push_back({{"from", cluster::name(link.from)},
-                     {"to", cluster::name(link.to)},
-                     {"bytes", number(link.bytes)},
-                     {"rate_bytes_per_s", number(link.rate.value())}});
-  return {{"collective", name(one.question.kind)},
-          {"algorithm", one.algorithm->name},
-          {"cluster", model.machine().spec().name},
-          {"ranks", one.question.ranks},
-          {"per_node", one.per_node},
-          {"size_bytes", one.question.size.count()},
-          {"time_s", one.seconds},
-          {"algbw_bytes_per_s", one.algorithm_bandwidth()},
-          {"busbw_bytes_per_s", one.bus_bandwidth()},
-          {"why", one.why},
-          {"chosen_by_nccl", one.chosen},
-          {"closed_form",
-           {{"fixed_s", form.fixed},
-            {"steps", number(form.steps)},
-            {"latency_s", form.latency},
-            {"hops", number(form.hops)},
-            {"net_latency_s", form.net_latency},
-            {"inside_s", form.inside},
-            {"wire_s", form.wire},
-            {"hidden_s", form.hidden},
-            {"ramp_s", form.ramp},
-            {"time_s", form.seconds()},
-            {"shared_links_s", one.shared},
-            {"measured_over_closed_form", number(one.quote.across && one.chosen ? one.quote.across : one.correction)}}},
-          {"bytes_sent_per_rank", one.algorithm->bytes_sent_per_rank(one.quote.shape, one.question.size).count()},
-          {"chunks", collective::parts_of(*one.algorithm, one.quote.shape)},
-          {"candidates", candidates},
-          {"steps", steps},
-          {"links", links}};
+Shown<Exchange> collective_answer() {
+  using collective::Transfer;
+  return Shown<Exchange>("One collective on one machine, as nccl-tests counts: the whole array.")
+      .figure("collective", [](auto& e) { return name(e.one.question.kind); })
+      .figure("algorithm", [](auto& e) { return e.one.algorithm->name; })
+      .figure("cluster", [](auto& e) { return e.model.machine().spec().name; })
+      .figure("ranks", [](auto& e) { return e.one.question.ranks; })
+      .figure("per_node", [](auto& e) { return e.one.per_node; })
+      .figure("size_bytes", Unit::bytes, "of the array", [](auto& e) { return e.one.question.size; })
+      .figure("time_s", Unit::seconds, "time", "", [](auto& e) { return e.one.seconds; })
+      .figure("algbw_bytes_per_s", Unit::rate, "", [](auto& e) { return e.one.algorithm_bandwidth(); })
+      .figure("busbw_bytes_per_s", Unit::rate, "bandwidth on the bus", "",
+              [](auto& e) { return e.one.bus_bandwidth(); })
+      .figure("why", Unit::none, "this algorithm", [](auto& e) { return e.one.why; })
+      .figure("chosen_by_nccl", [](auto& e) { return e.one.chosen; })
+      .group("closed_form", closed_form_terms(), [](auto& e) { return &e.one; })
+      .figure("bytes_sent_per_rank", Unit::bytes, "of the busiest",
+              [](auto& e) { return e.one.algorithm->bytes_sent_per_rank(e.one.quote.shape, e.one.question.size); })
+      .figure("chunks", [](auto& e) { return collective::parts_of(*e.one.algorithm, e.one.quote.shape); })
+      .rows("candidates", candidate(), offers)
+      .lists("steps",
+             Shown<Transfer>("By step; none above 256 ranks. Beyond the ranks are switches; reduce: adds, else copies.")
+                 .figures(Unit::none, "from", &Transfer::from, "to", &Transfer::to, "chunk", &Transfer::chunk, "reduce",
+                          &Transfer::reduce),
+             [](auto& e) { return &e.one.steps; })
+      .rows("links",
+            Shown<cost::LinkLoad>("Both directions of every link.")
+                .figure("from", [](auto& l) { return cluster::name(l.from); })
+                .figure("to", [](auto& l) { return cluster::name(l.to); })
+                .figure("bytes", Unit::bytes, "over it", &cost::LinkLoad::bytes)
+                .figure("rate_bytes_per_s", Unit::rate, "", [](auto& l) { return number(l.rate.value()); }),
+            [](auto& e) { return &e.one.links; });
 }
 
 std::string to_csv(const OneCollective& one) {
@@ -281,6 +294,47 @@ std::string to_csv(const OneCollective& one) {
       csv += csv_line({std::to_string(k + 1), std::to_string(t.from), std::to_string(t.to), std::to_string(t.chunk),
                        Json(number(one.part_bytes())).dump(), t.reduce ? "yes" : "no"});
   return csv;
+}
+
+std::string to_text(const cost::OneDispatch& one) {
+  const auto& q = one.question;
+  const auto line = [&](const char* over, double sent, double rate) {
+    return fmt::format("  {:<8} {:>12} sent by each GPU, {}\n", over, show(bytes(sent)), show_amount(rate, Unit::rate));
+  };
+  return fmt::format(
+             "{} by {}: {} tokens of {} values of each of {} ranks, {} of {} experts for each\n\n"
+             "  time     {:>9.4g} ms\n",
+             way(one), dispatcher(one), q.tokens, q.hidden, one.work.group.ranks, q.per_token, q.experts,
+             one.seconds * 1e3) +
+         line("NVLink", one.sent.inside, one.inside_rate()) + line("RDMA", one.sent.out, one.out_rate());
+}
+
+Shown<cost::OneDispatch> dispatch_answer() {
+  using cost::OneDispatch, cost::DispatchQuestion;
+  return Shown<OneDispatch>("Tokens on their way to experts, or back. Bytes and rates are those that a GPU sends.")
+      .figure("collective", way)
+      .figure("dispatcher", dispatcher)
+      .figure("ranks", [](auto& d) { return d.work.group.ranks; })
+      .also(Shown<DispatchQuestion>()
+                .figure("tokens", Unit::none, "of each rank", &DispatchQuestion::tokens)
+                .figure("hidden", Unit::none, "values of a token", &DispatchQuestion::hidden)
+                .figure("experts", &DispatchQuestion::experts)
+                .figure("top_k", Unit::none, "experts of a token", &DispatchQuestion::per_token),
+            &OneDispatch::question)
+      .figure("time_s", Unit::seconds, "time", "", &OneDispatch::seconds)
+      .figure("nvlink_bytes", [](auto& d) { return d.sent.inside; })
+      .figure("nvlink_bytes_per_s", Unit::rate, "", &OneDispatch::inside_rate)
+      .figure("rdma_bytes", [](auto& d) { return d.sent.out; })
+      .figure("rdma_bytes_per_s", Unit::rate, "", &OneDispatch::out_rate);
+}
+
+std::string to_csv(const cost::OneDispatch& one) {
+  const auto& q = one.question;
+  return fmt::format(
+      "collective,dispatcher,ranks,tokens,hidden,experts,top_k,time_ms,nvlink_gbs,rdma_gbs\n"
+      "{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g}\n",
+      way(one), dispatcher(one), one.work.group.ranks, q.tokens, q.hidden, q.experts, q.per_token, one.seconds * 1e3,
+      one.inside_rate() / 1e9, one.out_rate() / 1e9);
 }
 
 }  // namespace rehearsal::report

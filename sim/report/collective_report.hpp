@@ -4,17 +4,25 @@
 #pragma once
 #include <string>
 
-#include "base/json.hpp"
 #include "cost/one_collective.hpp"
+#include "cost/one_dispatch.hpp"
 #include "page/layout.hpp"
-#include "page/svg.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
-Json to_json(const cost::CommunicationModel& model, const cost::OneCollective& one);
+struct Exchange {
+  const cost::CommunicationModel& model;
+  const cost::OneCollective& one;
+};
+Shown<Exchange> collective_answer();
 std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one,
                     const page::TextStyle& style);
 std::string to_csv(const cost::OneCollective& one);  // one row per transfer
+// The sum of its time, the algorithms that it was chosen from, and what goes over links of each kind.
+page::Table closed_form(const cost::CommunicationModel& model, const cost::OneCollective& one);
+page::Table candidates(const cost::CommunicationModel& model, const cost::OneCollective& one);
+page::Table links(const cost::OneCollective& one);
 // A column per rank, a row per step; between steps, the chunks that each rank holds. Throws UserError if too large.
 std::string to_svg(const cost::OneCollective& one);
 
@@ -27,5 +35,11 @@ struct Arrow {
 std::vector<Arrow> arrows(const std::vector<collective::Transfer>& step);
 std::string chunk_text(const std::vector<std::uint32_t>& chunks);      // "3", "2,3", "4 chunks"
 std::string step_verb(const std::vector<collective::Transfer>& step);  // "adds", "copies"
+
+// One exchange of tokens with their experts. Rates are of one GPU and one way, in bytes that it sends over NVLink and
+// over NICs; time in ms (text, CSV) or seconds (JSON).
+Shown<cost::OneDispatch> dispatch_answer();
+std::string to_text(const cost::OneDispatch& one);
+std::string to_csv(const cost::OneDispatch& one);
 
 }  // namespace rehearsal::report

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/json.hpp"
 #include "page/layout.hpp"
 
 namespace rehearsal::report {
@@ -20,43 +19,38 @@ constexpr std::size_t kMembers = 8;       // of a group that is listed in full
 
 using Groups = std::vector<std::vector<std::uint32_t>>;
 
-struct Spread {
-  std::uint32_t least = 0, most = 0;  // nodes that one group spans
-};
-Spread spread(const GroupMap& map, const Groups& groups) {
-  Spread all{UINT32_MAX, 0};
-  for (const auto& group : groups) {
-    std::uint32_t nodes = 1;  // members are ascending
-    for (std::size_t i = 1; i < group.size(); ++i) nodes += group[i] / map.per_node != group[i - 1] / map.per_node;
-    all.least = std::min(all.least, nodes), all.most = std::max(all.most, nodes);
-  }
-  return all;
-}
-
-// Nothing where the groups are not evenly spaced.
-std::optional<std::uint32_t> distance(const Groups& groups) {
-  std::optional<std::uint32_t> apart;
-  for (const auto& group : groups)
-    for (std::size_t i = 1; i < group.size(); ++i) {
-      const auto step = group[i] - group[i - 1];
-      if (apart.value_or(step) != step) return std::nullopt;
-      apart = step;
+// The groups of an axis, and how they lie.
+struct AxisGroups {
+  AxisGroups(const GroupMap& map, Axis axis) : size(map.mesh.size(axis)), all(map.mesh.groups(axis)) {
+    bool even = true;
+    for (const auto& group : all) {
+      std::uint32_t nodes = 1;  // members are ascending
+      for (std::size_t i = 1; i < group.size(); ++i) {
+        const auto step = group[i] - group[i - 1];
+        nodes += group[i] / map.per_node != group[i - 1] / map.per_node;
+        even = even && apart.value_or(step) == step, apart = step;
+      }
+      least = std::min(least, nodes), most = std::max(most, nodes);
     }
-  return apart;
-}
+    if (!even) apart.reset();
+  }
 
-std::string words(const GroupMap& map, Axis axis, const Groups& groups) {
-  const auto size = map.mesh.size(axis);
-  const auto on = spread(map, groups);
-  const auto apart = distance(groups);
-  return fmt::format("{} group{} of {} GPUs, {}, {} on {} node{}", grouped(groups.size()),
-                     groups.size() == 1 ? "" : "s", size,
-                     !apart        ? "unevenly spaced"
-                     : *apart == 1 ? "side by side"
-                                   : fmt::format("{} apart", *apart),
-                     groups.size() == 1 ? "" : "each",
-                     on.least == on.most ? std::to_string(on.most) : fmt::format("{} to {}", on.least, on.most),
-                     on.most == 1 ? "" : "s");
+  std::uint32_t size;
+  Groups all;
+  std::uint32_t least = UINT32_MAX, most = 0;  // nodes that one group spans
+  std::optional<std::uint32_t> apart;          // nothing where they are not evenly spaced
+};
+
+std::string words(const AxisGroups& groups) {
+  const auto count = groups.all.size();
+  return fmt::format(
+      "{} group{} of {} GPUs, {}, {} on {} node{}", grouped(count), count == 1 ? "" : "s", groups.size,
+      !groups.apart        ? "unevenly spaced"
+      : *groups.apart == 1 ? "side by side"
+                           : fmt::format("{} apart", *groups.apart),
+      count == 1 ? "" : "each",
+      groups.least == groups.most ? std::to_string(groups.most) : fmt::format("{} to {}", groups.least, groups.most),
+      groups.most == 1 ? "" : "s");
 }
 
 std::string some(const std::vector<std::uint32_t>& group) {
@@ -103,7 +97,7 @@ std::vector<std::uint32_t> group_numbers(const plan::Mesh& mesh, Axis axis) {
   return numbers;
 }
 
-std::string group_words(const GroupMap& map, Axis axis) { return words(map, axis, map.mesh.groups(axis)); }
+std::string group_words(const GroupMap& map, Axis axis) { return words({map, axis}); }
 
 std::string to_text(const GroupMap& map, const page::TextStyle& style) {
   const Paint paint{style.color};
@@ -122,11 +116,11 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style) {
         alone += fmt::format("{}{}", alone.empty() ? "" : ", ", name(axis));
       continue;
     }
-    const auto groups = mesh.groups(axis);
+    const AxisGroups groups(map, axis);
     const auto numbers = group_numbers(mesh, axis);
-    text += fmt::format("\n{}  {}\n", paint.bold(name(axis)), words(map, axis, groups));
+    text += fmt::format("\n{}  {}\n", paint.bold(name(axis)), words(groups));
     // Group numbers of the GPUs of a node; printed once if it is the same for all.
-    const auto cell = fmt::format("{}", groups.size() - 1).size();
+    const auto cell = fmt::format("{}", groups.all.size() - 1).size();
     const auto front = fmt::format("  node {} ", map.nodes() - 1).size() + 1;
     for (std::uint32_t node = 0; node < nodes; ++node) {
       std::string line = fmt::format("{:<{}}", fmt::format("  node {}", node), front);
@@ -140,7 +134,7 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style) {
       text += line + "\n";
     }
     if (nodes < map.nodes()) text += paint.dim(fmt::format("  and {} nodes more", grouped(map.nodes() - nodes))) + "\n";
-    text += paint.dim(fmt::format("  group 0 = GPUs {}", some(groups.front()))) + "\n";
+    text += paint.dim(fmt::format("  group 0 = GPUs {}", some(groups.all.front()))) + "\n";
   }
   if (!alone.empty()) text += fmt::format("\n{} 1: every GPU is its own group there.\n", alone);
   std::vector<std::string> notes_below{"A number is that of the group; GPUs of a node stand in their order."};
@@ -148,31 +142,40 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style) {
   return fit(text + notes("Reading", notes_below, style.width, paint), style.width);
 }
 
-std::string to_json(const GroupMap& map) {
-  const auto& mesh = map.mesh;
-  auto order = Json::array();
-  for (const Axis axis : mesh.order()) order.push_back(key(axis));
-  Json sizes{{"order", order}};
-  std::string groups;
-  Json axes = Json::object();
-  for (const Axis axis : kShownAxes) {
-    sizes[key(axis)] = mesh.size(axis);
-    const auto all = mesh.groups(axis);
-    const auto on = spread(map, all);
-    axes[key(axis)] = Json{{"groups", all.size()},
-                           {"size", mesh.size(axis)},
-                           {"apart", distance(all)},
-                           {"nodes_of_a_group", {{"least", on.least}, {"most", on.most}}}};
-    groups += fmt::format("{}\n    {}: [", groups.empty() ? "" : ",", Json(key(axis)).dump());
-    for (std::size_t g = 0; g < all.size(); ++g)
-      groups += fmt::format("{}\n      {}", g ? "," : "", Json(all[g]).dump());
-    groups += "\n    ]";
-  }
-  return fmt::format(
-      "{{\n  \"name\": {},\n  \"gpus\": {},\n  \"nodes\": {},\n  \"gpus_per_node\": {},\n  \"mesh\": {},\n  \"axes\": "
-      "{},\n  "
-      "\"groups\": {{{}\n  }}\n}}\n",
-      Json(map.title).dump(), mesh.ranks(), map.nodes(), map.per_node, sizes.dump(), axes.dump(), groups);
+Shown<GroupMap> groups_answer() {
+  Shown<GroupMap> mesh("Sizes of the axes; order: from the innermost.");
+  mesh.figure("order", [](auto& m) {
+    std::vector<std::string> order;
+    for (const Axis axis : m.mesh.order()) order.push_back(key(axis));
+    return order;
+  });
+  for (const Axis axis : kShownAxes) mesh.figure(key(axis), [axis](auto& m) { return m.mesh.size(axis); });
+  const auto itself = [](auto& of) { return &of; };
+  const auto by_axis = [](const GroupMap& map) {
+    std::vector<std::pair<std::string, AxisGroups>> all;
+    for (const Axis axis : kShownAxes) all.emplace_back(key(axis), AxisGroups(map, axis));
+    return all;
+  };
+  return Shown<GroupMap>("Which GPU is in which group along every axis.")
+      .figure("name", &GroupMap::title)
+      .figure("gpus", [](auto& m) { return m.mesh.ranks(); })
+      .figure("nodes", &GroupMap::nodes)
+      .figure("gpus_per_node", &GroupMap::per_node)
+      .group("mesh", mesh, itself)
+      .named_rows(
+          "axes",
+          Shown<AxisGroups>("By axis.")
+              .figure("groups", [](auto& g) { return g.all.size(); })
+              .figure("size", &AxisGroups::size)
+              .figure("apart", Unit::none, "null: not evenly", &AxisGroups::apart)
+              .group("nodes_of_a_group",
+                     Shown<AxisGroups>().figure("least", &AxisGroups::least).figure("most", &AxisGroups::most), itself),
+          by_axis)
+      .named("groups", Unit::none, "", "GPUs of every group, by axis", [](const GroupMap& map) {
+        std::vector<std::pair<std::string, Groups>> all;
+        for (const Axis axis : kShownAxes) all.emplace_back(key(axis), map.mesh.groups(axis));
+        return all;
+      });
 }
 
 std::string to_csv(const GroupMap& map) {

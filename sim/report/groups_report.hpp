@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "page/layout.hpp"
-#include "page/svg.hpp"
 #include "plan/mesh.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
@@ -19,8 +18,7 @@ struct GroupMap {
 };
 
 std::string to_text(const GroupMap& map, const page::TextStyle& style);
-// {"mesh": {...}, "groups": {"tensor": [[0, 1], ...], ...}}: all groups of all axes, one per line.
-std::string to_json(const GroupMap& map);
+Shown<GroupMap> groups_answer();
 std::string to_csv(const GroupMap& map);  // one row per GPU
 // Throws UserError if it is too large.
 std::string to_svg(const GroupMap& map);

@@ -13,9 +13,15 @@ namespace rehearsal::report {
 using namespace page;
 namespace {
 
-Json totals(const job::Totals& t) {
-  return {{"days", t.days}, {"gpu_hours", t.gpu_hours},   {"goodput", t.goodput},
-          {"cost", t.cost}, {"energy_mwh", t.energy_mwh}, {"carbon_t", t.carbon_t}};
+Shown<job::Totals> totals(const char* what) {
+  using job::Totals;
+  return Shown<Totals>(what)
+      .figure("days", &Totals::days)
+      .figure("gpu_hours", Unit::none, "spare GPUs included", &Totals::gpu_hours)
+      .figure("goodput", Unit::share, "share of the time that trains", &Totals::goodput)
+      .figure("cost", Unit::money, "", &Totals::cost)
+      .figure("energy_mwh", &Totals::energy_mwh)
+      .figure("carbon_t", Unit::none, "tonnes of CO2", &Totals::carbon_t);
 }
 
 std::string span(const std::string& from, const std::string& to) { return fmt::format("  ({} .. {})", from, to); }
@@ -85,36 +91,46 @@ std::string job_text(const job::WholeRun& run, int width) {
   return text;
 }
 
-Json job_json(const job::WholeRun& run) {
-  Json json = totals(run.expected);
-  json["steps"] = number(run.steps);
-  json["currency"] = run.currency.empty() ? Json(nullptr) : Json(run.currency);
-  json["spare_gpus"] = run.spare_gpus;
-  json["failures"] = run.failures;
-  json["checkpoint_interval_s"] = run.simulated ? Json(run.checkpoint_interval_s) : Json(nullptr);
-  json["low"] = run.low ? totals(*run.low) : Json(nullptr);
-  json["high"] = run.high ? totals(*run.high) : Json(nullptr);
-  json["deadline_days"] = run.deadline_days, json["meets_deadline"] = run.in_time();
-  json["budget"] = run.budget, json["within_budget"] = run.in_budget();
-  if (!run.simulated) return json;
-  const auto& s = *run.simulated;
-  json["checkpoint"] = {{"bytes", run.checkpoint_bytes},      {"interval_s", run.checkpoint_interval_s},
-                        {"best_interval", run.best_interval}, {"stall_s", run.checkpoint_stall_s},
-                        {"save_s", run.checkpoint_save_s},    {"down_s", run.down_s}};
-  json["closed_form_goodput"] = run.closed_form_goodput;
-  json["simulated"] = {{"runs", s.runs},
-                       {"days",
-                        {{"mean", s.mean / 86400},
-                         {"error", s.error / 86400},
-                         {"p5", s.p5 / 86400},
-                         {"p50", s.p50 / 86400},
-                         {"p95", s.p95 / 86400}}},
-                       {"failures", s.failures},
-                       {"lost_s", s.lost},
-                       {"waited_s", s.waited},
-                       {"slow_s", s.slow},
-                       {"shrunk_s", s.shrunk}};
-  return json;
+Shown<job::WholeRun> job_answer() {
+  using job::Simulated, job::WholeRun;
+  const auto run = [](auto& r) { return &r; };
+  const auto days = [](auto member) { return [member](const Simulated& s) { return s.*member / 86400; }; };
+  const auto checkpoint = Shown<WholeRun>("Checkpoints: safe after save_s. A failure stops the run for down_s.")
+                              .figures(Unit::none, "bytes", &WholeRun::checkpoint_bytes, "interval_s",
+                                       &WholeRun::checkpoint_interval_s, "best_interval", &WholeRun::best_interval)
+                              .figures(Unit::seconds, "stall_s", &WholeRun::checkpoint_stall_s, "save_s",
+                                       &WholeRun::checkpoint_save_s, "down_s", &WholeRun::down_s);
+  const auto simulated =
+      Shown<Simulated>("Runs with failures at random; means. Lost: trained again; slow: with a slow node.")
+          .figure("runs", &Simulated::runs)
+          .group("days",
+                 Shown<Simulated>("Of a run; error: of the mean.")
+                     .figures(Unit::none, "mean", days(&Simulated::mean), "error", days(&Simulated::error))
+                     .figures(Unit::none, "p5", days(&Simulated::p5), "p50", days(&Simulated::p50), "p95",
+                              days(&Simulated::p95)),
+                 [](auto& s) { return &s; })
+          .figure("failures", Unit::none, "that stop the run", &Simulated::failures)
+          .figures(Unit::seconds, "lost_s", &Simulated::lost, "waited_s", &Simulated::waited, "slow_s",
+                   &Simulated::slow, "shrunk_s", &Simulated::shrunk);
+  return Shown<WholeRun>("The whole training; null for what is not asked or not known.")
+      .also(totals(""), &WholeRun::expected)
+      .figure("steps", [](auto& r) { return number(r.steps); })
+      .figure("currency", [](auto& r) { return r.currency.empty() ? Json() : Json(r.currency); })
+      .figure("spare_gpus", &WholeRun::spare_gpus)
+      .figure("failures", Unit::none, "expected", &WholeRun::failures)
+      .figure("checkpoint_interval_s", Unit::seconds, "of training",
+              [](auto& r) { return r.simulated ? std::optional(r.checkpoint_interval_s) : std::nullopt; })
+      .group("low", totals("The low end."), &WholeRun::low)
+      .group("high", totals("The high end."), &WholeRun::high)
+      .figure("deadline_days", &WholeRun::deadline_days)
+      .figure("meets_deadline", &WholeRun::in_time)
+      .figure("budget", Unit::money, "", &WholeRun::budget)
+      .figure("within_budget", &WholeRun::in_budget)
+      .also(Shown<WholeRun>()
+                .group("checkpoint", checkpoint, run)
+                .figure("closed_form_goodput", Unit::share, "where it holds", &WholeRun::closed_form_goodput)
+                .group("simulated", simulated, &WholeRun::simulated),
+            [](const WholeRun& r) { return r.simulated ? &r : nullptr; });
 }
 
 }  // namespace rehearsal::report

@@ -4,10 +4,11 @@
 
 #include "job/whole_run.hpp"
 #include "report/json.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
 std::string job_text(const job::WholeRun& run, int width);  // lines below a heading
-Json job_json(const job::WholeRun& run);
+Shown<job::WholeRun> job_answer();
 
 }  // namespace rehearsal::report

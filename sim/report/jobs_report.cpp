@@ -32,25 +32,29 @@ std::string jobs_text(const answer::SharedJobs& jobs, const page::TextStyle& sty
   return fit(text + notes("Warnings", jobs.warnings, style.width, paint), style.width);
 }
 
-std::string jobs_json(const answer::SharedJobs& jobs) {
-  Json list = Json::array();
-  for (const auto& job : jobs.jobs)
-    list.push_back({{"nodes", job.nodes},
-                    {"iteration_s", to_seconds(job.together)},
-                    {"alone_s", to_seconds(job.alone.summary.iteration)},
-                    {"slowdown", job.together / job.alone.summary.iteration},
-                    {"iterations", job.iterations},
-                    {"alone", to_json(job.alone)}});
-  Json contended = Json::array();
-  for (const auto& r : jobs.contended)
-    contended.push_back(
-        {{"resource", r.name}, {"count", r.count}, {"slowed_s", to_seconds(r.slowed)}, {"busy_share", r.busy}});
-  const Json json = {{"rehearsal", {{"version", program_version()}, {"backend", "sim"}, {"engine", jobs.engine}}},
-                     {"scenario", {{"name", jobs.name}, {"file", jobs.file}}},
-                     {"jobs", list},
-                     {"contention", contended},
-                     {"warnings", jobs.warnings}};
-  return json.dump(2) + "\n";
+Shown<answer::SharedJobs> jobs_answer() {
+  using answer::SharedJob, answer::SharedJobs;
+  const auto itself = [](auto& jobs) { return &jobs; };
+  return Shown<SharedJobs>("Jobs that share a cluster.")
+      .group("rehearsal",
+             Shown<SharedJobs>("Who answers.")
+                 .figure("version", [](auto&) { return program_version(); })
+                 .figure("backend", [](auto&) { return "sim"; })
+                 .figure("engine", &SharedJobs::engine),
+             itself)
+      .group("scenario", Shown<SharedJobs>().figure("name", &SharedJobs::name).figure("file", &SharedJobs::file),
+             itself)
+      .rows("jobs",
+            Shown<SharedJob>()
+                .figure("nodes", Unit::none, "as given", &SharedJob::nodes)
+                .figure("iteration_s", Unit::seconds, "mean, with the others", &SharedJob::together)
+                .figure("alone_s", Unit::seconds, "", [](auto& j) { return j.alone.summary.iteration; })
+                .figure("slowdown", Unit::ratio, "", [](auto& j) { return j.together / j.alone.summary.iteration; })
+                .figure("iterations", Unit::none, "of the mean", &SharedJob::iterations)
+                .group("alone", run_answer(), [](auto& j) { return &j.alone; }),
+            &SharedJobs::jobs)
+      .rows("contention", contended_resource(), &SharedJobs::contended)
+      .figure("warnings", &SharedJobs::warnings);
 }
 
 }  // namespace rehearsal::report

@@ -3,13 +3,11 @@
 #include <string>
 
 #include "answer/jobs.hpp"
-#include "page/layout.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
 std::string jobs_text(const answer::SharedJobs& jobs, const page::TextStyle& style);
-// {"rehearsal", "scenario", "jobs": [{"nodes", "iteration_s", "alone_s", "slowdown", "iterations", "alone": {...}}],
-// "contention": [...]}
-std::string jobs_json(const answer::SharedJobs& jobs);
+Shown<answer::SharedJobs> jobs_answer();
 
 }  // namespace rehearsal::report

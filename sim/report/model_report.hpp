@@ -2,12 +2,12 @@
 #pragma once
 #include <string>
 
-#include "base/json.hpp"
 #include "models/transformer.hpp"
+#include "report/shown.hpp"
 
 namespace rehearsal::report {
 
 std::string model_text(const models::Transformer& model);
-Json model_json(const models::Transformer& model);
+Shown<models::Transformer> model_answer();
 
 }  // namespace rehearsal::report

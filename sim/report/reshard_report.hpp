@@ -6,26 +6,34 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
-#include "page/layout.hpp"
-#include "page/svg.hpp"
+#include "report/shown.hpp"
 #include "reshard/answer.hpp"
 
 namespace rehearsal::report {
 
-Json to_json(const reshard::Question& question, const reshard::Answer& answer);
+struct Planned {
+  const reshard::Question& question;
+  const reshard::Answer& answer;
+};
+Shown<Planned> reshard_answer();
 std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const page::TextStyle& style);
-std::string to_csv(const reshard::Answer& answer);  // one row per entry of the schedule
+std::string to_csv(const reshard::Answer& answer);    // one row per entry of the schedule
+page::Table sendings(const reshard::Answer& answer);  // by their start
 std::string to_svg(const reshard::Question& question, const reshard::Answer& answer);
 
 // Several questions, each planned by every planner: makespans in elements, one row per question.
 struct Compared {
   std::string name;
-  std::vector<reshard::Plan> plans;  // in the order of `planners`; the last one's lower bound is used
+  std::vector<std::pair<std::string, std::int64_t>> makespans;  // by planner
+  std::int64_t lower_bound = 0;                                 // the last planner's
+  bool optimal = false;
 };
-std::string compare_text(const std::vector<std::string>& planners, const std::vector<Compared>& rows,
-                         const page::TextStyle& style);
-std::string compare_csv(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
-Json compare_json(const std::vector<std::string>& planners, const std::vector<Compared>& rows);
+struct Comparison {
+  std::vector<std::string> planners;
+  std::vector<Compared> rows;
+};
+Shown<Comparison> planners_answer();
+std::string to_text(const Comparison& comparison, const page::TextStyle& style);
+std::string to_csv(const Comparison& comparison);
 
 }  // namespace rehearsal::report

@@ -297,13 +297,22 @@ std::vector<Other> others(const Result& r) {
 
 }  // namespace
 
+Shown<answer::Contended> contended_resource() {
+  using answer::Contended;
+  return Shown<Contended>("The most contended resources.")
+      .figure("resource", &Contended::name)
+      .figure("count", Unit::none, "alike", "", &Contended::count)
+      .figure("slowed_s", Unit::seconds, "slowed", "of each", &Contended::slowed)
+      .figure("busy_share", Unit::share, "busy", "", &Contended::busy);
+}
+
 Shown<Summary> who_and_what() {
   const auto itself = [](const Summary& s) -> const Summary& { return s; };
   return Shown<Summary>().group("rehearsal", provenance(), itself).group("scenario", scenario_named(), itself);
 }
 
 const Shown<Result>& run_answer() {
-  using answer::Contended, answer::PathSegment;
+  using answer::PathSegment;
   static const Shown<Result> kAnswer =
       Shown<Result>("A step: predicted (run) or performed (measure).")
           .also(who_and_what(), &Result::summary)
@@ -319,13 +328,7 @@ const Shown<Result>& run_answer() {
                  [](auto& r) { return by_category<graph::Category>(r.summary.breakdown); })
           .figure("contention_s", Unit::seconds, "contention", "by which it lengthens the iteration",
                   in_summary(&Summary::contention))
-          .rows("contention",
-                Shown<Contended>("The most contended resources.")
-                    .figure("resource", Unit::none, "resource", "", &Contended::name)
-                    .figure("count", Unit::none, "alike", "", &Contended::count)
-                    .figure("slowed_s", Unit::seconds, "slowed", "of each", &Contended::slowed)
-                    .figure("busy_share", Unit::share, "busy", "", &Contended::busy),
-                in_summary(&Summary::contended))
+          .rows("contention", contended_resource(), in_summary(&Summary::contended))
           .group("faults", faults(), [](auto& r) { return r.faulted ? &r : nullptr; })
           .group("servers", served(), in_summary(&Summary::served))
           .rows("ranks", rank(), ranks_of)
@@ -356,8 +359,7 @@ const Shown<Result>& run_answer() {
           .figure("assumptions", Unit::none, "assumptions", "those that move the answer most come first",
                   &Result::assumptions)
           .figure("warnings", Unit::none, "warnings", "", &Result::warnings)
-          .figure("job", Unit::none, "job", "the whole training",
-                  [](auto& r) { return r.summary.job ? job_json(*r.summary.job) : Json(); })
+          .group("job", job_answer(), in_summary(&Summary::job))
           .or_left_out()
           .also(measured_answer());
   return kAnswer;

@@ -21,6 +21,7 @@ Json to_json(const Result& answer);
 std::string run_json(std::span<const Result> answers);
 // The first keys of every answer about a scenario: "rehearsal", "scenario".
 Shown<answer::Summary> who_and_what();
+Shown<answer::Contended> contended_resource();
 // The keys of a performed step alone.
 Shown<Result> measured_answer();
 // Memory of each tier over time, by category: of the GPU that holds most, and for hosts and disks of all GPUs of the

@@ -26,27 +26,33 @@ Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& a
   page.title = several ? fmt::format("{} schedules on one scale of time", results.size()) : drawings.front().title;
   page.subtitle = several ? "" : drawings.front().subtitle;
   page.made_by = "rehearse " + program_version();
-  Table table;
-  table.head = {"schedule", "cost", "bubble", "peak memory", "lower bound", "actions"};
   Bars bars;
   bars.unit = Unit::seconds, bars.parts = {"works", "idle"};
   bars.colors = {{66, 122, 214}, {205, 210, 218}};
-  const auto at = [](const char* name) { return std::string("/") + name; };
   for (const auto& result : results) {
     const auto& r = result.replay;
-    const double peak = *std::max_element(r.peak_memory.begin(), r.peak_memory.end());
-    table.rows.push_back(
-        {{result.schedule.name},
-         {show(r.cost), to_seconds(r.cost), several ? "" : at("cost_s")},
-         {fmt::format("{:.2f} %", 100 * r.bubble_rate()), r.bubble_rate(), several ? "" : at("bubble_rate")},
-         {fmt::format("{:g}", peak), peak},
-         {show(result.lower_bound), to_seconds(result.lower_bound), several ? "" : at("lower_bound_s")},
-         {grouped(r.actions), double(r.actions)}});
     const Time busy = *std::max_element(r.busy.begin(), r.busy.end());
     bars.rows.push_back({result.schedule.name, {to_seconds(busy), to_seconds(r.cost - busy)}});
   }
-  page.sections.push_back({"In numbers", {{"", std::move(table)}}});
-  if (several) page.sections.back().blocks.push_back({"The busiest rank of each", std::move(bars), "bubbles"});
+  const auto peak = [](const schedule::Evaluation& e) {
+    return *std::max_element(e.replay.peak_memory.begin(), e.replay.peak_memory.end());
+  };
+  auto& numbers = page.sections.emplace_back(Section{"In numbers", {}}).blocks;
+  if (several) {
+    numbers.push_back({"", report::table(schedule_answer().figure("peak", Unit::none, "peak memory", "", peak), results,
+                                         {"schedule", "cost_s", "bubble_rate", "peak", "lower_bound_s", "actions"})});
+    numbers.push_back({"The busiest rank of each", std::move(bars), "bubbles"});
+  } else {
+    const auto answer = schedule_answer();
+    const auto json = answer.json(results.front());
+    const Showing shown(json, answer.items());
+    const double highest = peak(results.front());
+    numbers.push_back({"", Facts{{shown.fact("/cost_s"),
+                                  shown.fact("/bubble_rate"),
+                                  {"peak memory", {show_amount(highest, Unit::none), highest}},
+                                  shown.fact("/lower_bound_s"),
+                                  shown.fact("/actions")}}});
+  }
   Section pictures{"Who works when", {}};
   for (std::size_t i = 0; i < drawings.size(); ++i) {
     drawings[i].until = until, drawings[i].most_boxes = most;

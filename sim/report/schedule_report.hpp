@@ -3,14 +3,20 @@
 #pragma once
 #include <string>
 
-#include "base/json.hpp"
 #include "page/layout.hpp"
 #include "page/svg.hpp"
+#include "report/shown.hpp"
 #include "schedule/evaluate.hpp"
 
 namespace rehearsal::report {
 
-Json to_json(const schedule::Evaluation& result);
+Shown<schedule::Evaluation> schedule_answer();
+struct BatchLine {
+  Json id = {};
+  std::optional<schedule::Evaluation> result = {};
+  std::optional<std::string> error = {};
+};
+Shown<BatchLine> batch_answer();
 
 std::string to_text(const schedule::Evaluation& result, const page::TextStyle& style);
 

@@ -23,7 +23,7 @@ const Item* item_at(std::span<const Item> items, std::string_view pointer) {
   const auto item = std::find_if(items.begin(), items.end(), [key = key](const Item& i) { return i.key == key; });
   if (item == items.end()) return nullptr;
   if (rest.empty()) return &*item;
-  const bool keyed = item->kind == Item::Kind::rows || item->kind == Item::Kind::named;
+  const bool keyed = item->kind != Item::Kind::figure && item->kind != Item::Kind::group;
   const auto below = keyed ? split(rest).second : rest;
   return below.empty() || !item->below ? &*item : item_at(*item->below, below);
 }
@@ -35,6 +35,18 @@ std::string step(std::string_view name) {
   return text;
 }
 
+template <class Cell>
+std::string joined(const Json& list, const char* between, const Cell& cell) {
+  std::string text;
+  for (const auto& one : list.items()) {
+    if (!text.empty()) text += one.is_array() ? "," : between;
+    text += one.is_array() ? joined(one, ":", cell) : cell(one);
+  }
+  return text;
+}
+
+constexpr std::size_t kMostInList = 6;
+
 std::string text_of(const Json& value, const Item* item) {
   if (value.is_null()) return "";
   if (value.is_boolean()) return value.dump() == "true" ? "yes" : "no";
@@ -44,7 +56,12 @@ std::string text_of(const Json& value, const Item* item) {
     for (const auto& [key, of] : value.members()) all += (all.empty() ? "" : " ") + key + "=" + text_of(of, nullptr);
     return all;
   }
-  if (!value.is_number()) return value.dump();
+  if (value.is_array()) {
+    const auto& all = value.items();
+    if (all.size() > kMostInList)
+      return fmt::format("{} .. {} ({})", csv_cell(&all.front()), csv_cell(&all.back()), all.size());
+    return joined(value, ",", [&](const Json& one) { return one.is_real() ? text_of(one, item) : csv_cell(&one); });
+  }
   const bool real = value.is_real() || (item && item->unit != Unit::none);
   return real               ? page::show_amount(value.real(), item ? item->unit : Unit::none)
          : value.real() < 0 ? value.dump()
@@ -84,31 +101,17 @@ Json schema(std::string_view what, std::span<const Item> items) {
   auto properties = Json::object();
   auto required = Json::array();
   for (const auto& item : items) {
-    auto one = Json::object();
-    switch (item.kind) {
-      case Item::Kind::figure:
-        if (!item.help.empty()) one["description"] = item.help;
-        if (!item.type.empty()) one["type"] = {item.type, "null"};
-        break;
-      case Item::Kind::group:
-        one = schema(item.help, *item.below), one["type"] = {"object", "null"};
-        break;
-      case Item::Kind::rows:
-        if (!item.help.empty()) one["description"] = item.help;
-        one["type"] = {"array", "null"}, one["items"] = schema("", *item.below);
-        if (item.instead) one["items"] = {{"anyOf", {schema("", *item.below), schema("", *item.instead)}}};
-        break;
-      case Item::Kind::named:
-        if (!item.help.empty()) one["description"] = item.help;
-        one["type"] = {"object", "null"};
-        if (!item.below)
-          one["additionalProperties"] = {{"type", {"number", "null"}}};
-        else
-          one["additionalProperties"] = schema("", *item.below);
-        break;
-    }
+    using Kind = Item::Kind;
+    auto one = item.kind == Kind::group ? schema(item.help, *item.below) : Json::object();
+    if (item.kind != Kind::group && !item.help.empty()) one["description"] = item.help;
+    if (!item.type.empty()) one["type"] = {item.kind == Kind::named ? "object" : item.type, "null"};
+    const auto below = item.below ? schema("", *item.below) : Json{{"type", {item.type, "null"}}};
+    if (item.kind == Kind::rows)
+      one["items"] = item.instead ? Json{{"anyOf", {below, schema("", *item.instead)}}} : below;
+    if (item.kind == Kind::lists) one["items"] = {{"type", "array"}, {"items", below}};
+    if (item.kind == Kind::named) one["additionalProperties"] = below;
     properties.append(item.key, std::move(one));
-    if (!item.left_out) required.push_back(item.key);
+    if (!item.left_out && !item.of_a_part) required.push_back(item.key);
   }
   Json all{{"type", "object"}};
   if (!what.empty()) all["description"] = std::string(what);
@@ -120,6 +123,7 @@ std::string csv_cell(const Json* value, int digits) {
   if (!value || value->is_null()) return "";
   if (digits && value->is_number()) return fmt::format("{:.{}g}", value->real(), digits);
   if (value->is_real()) return fmt::format("{}", value->real());
+  if (value->is_array()) return joined(*value, " ", [](const Json& one) { return csv_cell(&one); });
   return value->is_string() ? value->text() : value->dump();
 }
 
@@ -172,7 +176,11 @@ page::Fact Showing::fact(const std::string& pointer, std::string more) const {
 
 page::Table Showing::table(const std::string& pointer, std::span<const std::string_view> columns,
                            const std::string& names) const {
-  const auto* list = item_at(items_, pointer);
+  const bool own = pointer.empty();
+  const auto* list = own ? nullptr : item_at(items_, pointer);
+  const auto of_row = own                   ? items_
+                      : list && list->below ? std::span<const Item>(*list->below)
+                                            : std::span<const Item>();
   const Json* rows = find(json_, pointer);
   page::Table table;
   table.words.clear();
@@ -181,7 +189,7 @@ page::Table Showing::table(const std::string& pointer, std::span<const std::stri
   for (const auto column : columns) {
     const auto equals = column.find('=');
     const auto key = "/" + std::string(column.substr(0, equals));
-    const auto* item = list && list->below ? item_at(*list->below, key) : nullptr;
+    const auto* item = item_at(of_row, key);
     asked.emplace_back(key, item);
     table.head.push_back(equals != std::string_view::npos ? std::string(column.substr(equals + 1))
                          : item                           ? item->label
@@ -193,7 +201,7 @@ page::Table Showing::table(const std::string& pointer, std::span<const std::stri
     if (name) cells.push_back({*name});
     for (const auto& [key, item] : asked) {
       const Json* value = find(row, key);
-      cells.push_back(value ? page_value(*value, item, at + key) : page::Value{});
+      cells.push_back(value ? page_value(*value, item, own ? "" : at + key) : page::Value{});
     }
   };
   if (rows && rows->is_array())

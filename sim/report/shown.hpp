@@ -29,16 +29,17 @@ using page::Unit;
 // One key. A figure has a value; others have keys below them: of an object, of each of a list, of each of an object
 // whose keys are names (ranks, kinds of time).
 struct Item {
-  enum class Kind : std::uint8_t { figure, group, rows, named };
+  enum class Kind : std::uint8_t { figure, group, rows, named, lists };
   Kind kind = Kind::figure;
   std::string key;
   Unit unit = Unit::none;
   std::string label;  // what people call it: head of a column, name of a fact
   std::string help;   // for those who read the schema
   std::string type;   // of a figure, or of the values of a `named` without items: JSON Schema's word; empty: any
-  std::function<Json(const void*)> read;
+  std::function<std::optional<Json>(const void*)> read;  // nothing: what the key is of is not there
   std::shared_ptr<const std::vector<Item>> below = {};
-  bool left_out = false;  // where there is no value: the key is not there; else it is null
+  bool left_out = false;   // where there is no value: the key is not there; else it is null
+  bool of_a_part = false;  // which may not be there
   std::shared_ptr<const std::vector<Item>> instead = {};  // of a list: what some of its objects have instead of `below`
 };
 
@@ -98,6 +99,14 @@ std::string words(std::string key);  // "cut_limits" -> "cut limits", "alone_s" 
 
 }  // namespace shown
 
+// What `get` gives of each.
+template <class Range, class Get>
+auto each(const Range& range, Get get) {
+  std::vector<std::remove_cvref_t<std::invoke_result_t<Get, const std::ranges::range_value_t<Range>&>>> all;
+  for (const auto& one : range) all.push_back(std::invoke(get, one));
+  return all;
+}
+
 template <class T>
 class Shown {
  public:
@@ -109,7 +118,8 @@ class Shown {
     using Value = std::remove_cvref_t<std::invoke_result_t<Get, const T&>>;
     items_.push_back({Item::Kind::figure, std::move(key), unit, std::move(label), std::move(help),
                       shown::type_of<Value>(), [get, unit](const void* of) {
-                        return shown::json_of(Value(std::invoke(get, *static_cast<const T*>(of))), unit);
+                        const Value& value = std::invoke(get, *static_cast<const T*>(of));
+                        return shown::json_of(value, unit);
                       }});
     return *this;
   }
@@ -143,7 +153,9 @@ class Shown {
   // An object of figures whose keys are names: `get` gives pairs of a name and a value.
   template <class Get>
   Shown& named(std::string key, Unit unit, std::string label, std::string help, Get get) {
-    items_.push_back({Item::Kind::named, std::move(key), unit, std::move(label), std::move(help), "number",
+    using Pair = std::ranges::range_value_t<std::invoke_result_t<Get, const T&>>;
+    items_.push_back({Item::Kind::named, std::move(key), unit, std::move(label), std::move(help),
+                      shown::type_of<std::remove_cvref_t<decltype(std::declval<Pair>().second)>>(),
                       [get, unit](const void* of) {
                         auto object = Json::object();
                         for (const auto& [name, value] : std::invoke(get, *static_cast<const T*>(of)))
@@ -188,13 +200,15 @@ class Shown {
     items_.insert(items_.end(), more.items_.begin(), more.items_.end());
     return *this;
   }
-  // That of a part of T.
+  // That of a part of T. Where `get` gives an empty pointer or optional, its keys are left out.
   template <class U, class Get>
   Shown& also(const Shown<U>& more, Get get) {
     for (auto item : more.items()) {
+      item.of_a_part |= !std::is_same_v<std::remove_cvref_t<std::invoke_result_t<Get, const T&>>, U>;
       item.read = [get, read = item.read](const void* of) {
         const auto& part = std::invoke(get, *static_cast<const T*>(of));
-        return read(&part);
+        const auto* there = shown::inside(part);
+        return there ? read(there) : std::nullopt;
       };
       items_.push_back(std::move(item));
     }
@@ -207,8 +221,39 @@ class Shown {
     return *this;
   }
 
+  // A list of lists of objects.
+  template <class U, class Get>
+  Shown& lists(std::string key, Shown<U> below, Get get) {
+    return nested(Item::Kind::lists, std::move(key), "array", std::move(below), get,
+                  [](const std::vector<Item>& items, const auto& all) {
+                    auto lists = Json::array();
+                    for (const auto& some : all) {
+                      auto& list = lists.push_back(Json::array());
+                      for (const U& one : some) list.push_back(write(items, &one));
+                    }
+                    return lists;
+                  });
+  }
+
+  // The words of the key are the label.
+  template <class Get>
+  Shown& figure(std::string key, Unit unit, std::string help, Get get) {
+    return figure(key, unit, shown::words(key), std::move(help), std::move(get));
+  }
+  template <class Get>
+  Shown& figure(std::string key, Get get) {
+    return figure(key, Unit::none, shown::words(key), "", std::move(get));
+  }
+
   Json json(const T& value) const { return write(items_, &value); }
   std::string json_text(const T& value) const { return json(value).dump(2) + "\n"; }
+  // Rows of a table or of a CSV that are no list of the answer.
+  template <class Range>
+  Json rows_of(const Range& all) const {
+    auto rows = Json::array();
+    for (const T& one : all) rows.push_back(write(items_, &one));
+    return rows;
+  }
   const std::vector<Item>& items() const { return items_; }
   const std::string& what() const { return what_; }
 
@@ -234,7 +279,7 @@ class Shown {
     auto object = Json::object();
     for (const auto& item : items) {
       auto json = item.read(value);
-      if (!item.left_out || !json.is_null()) object.append(item.key, std::move(json));
+      if (json && !(item.left_out && json->is_null())) object.append(item.key, std::move(*json));
     }
     return object;
   }
@@ -249,7 +294,8 @@ const Json* find(const Json& json, std::string_view pointer);
 // JSON Schema of an answer.
 Json schema(std::string_view what, std::span<const Item> items);
 
-// The cell of a value in CSV: yes and no as true and false, nothing for null; numbers in full, or with so many digits.
+// The cell of a value in CSV: yes and no as true and false, nothing for null; numbers in full, or with so many digits;
+// lists as "0 1 2", lists of lists as "0:4,2:8".
 std::string csv_cell(const Json* value, int digits = 0);
 
 // CSV columns by pointer into the JSON of a row: {"allocated_bytes", "/peak_memory_bytes/allocated"}; an empty pointer
@@ -273,8 +319,9 @@ class Showing {
   page::Fact fact(const std::string& pointer, std::string more = "") const;
 
   // The rows of a list, which `names` counts from 1, or of an object whose keys are names, which are the first column,
-  // headed `names`; if that is empty, there is no such column. Columns are
-  // pointers within a row, "time_s", "worse/iteration_s"; with "=HEAD" behind, HEAD in place of the label.
+  // headed `names`; if that is empty, there is no such column. Columns are pointers within a row, "time_s",
+  // "worse/iteration_s"; with "=HEAD" behind, HEAD in place of the label. An empty pointer is a Shown::rows_of: its
+  // cells say no place in a JSON.
   page::Table table(const std::string& pointer, std::span<const std::string_view> columns,
                     const std::string& names = "") const;
   page::Table table(const std::string& pointer, std::initializer_list<std::string_view> columns,
@@ -286,5 +333,18 @@ class Showing {
   const Json& json_;
   std::span<const Item> items_;
 };
+
+// Rows that are no list of an answer, as a table, and as CSV whose columns are keys.
+template <class T, class Range>
+page::Table table(const Shown<T>& row, const Range& all, std::initializer_list<const char*> columns) {
+  const auto json = row.rows_of(all);
+  return Showing(json, row.items()).table("", std::vector<std::string_view>(columns.begin(), columns.end()));
+}
+template <class T, class Range>
+std::string csv(const Shown<T>& row, const Range& all, std::initializer_list<const char*> columns) {
+  std::vector<CsvColumn> same;
+  for (const char* key : columns) same.push_back({key});
+  return csv(same, row.rows_of(all).items());
+}
 
 }  // namespace rehearsal::report

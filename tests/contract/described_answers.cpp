@@ -1,6 +1,9 @@
 // The JSON of a command is what its description says: no key more, none less, each of its type.
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "../rehearse.hpp"
 
@@ -8,7 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-// What is wrong with `value` by `schema`; only the words that `check --schema answers` uses.
+json schemas() {
+  static const auto kAll = json::parse(rehearse("check --schema answers").out)["$defs"];
+  return kAll;
+}
+
+// What is wrong with `value` by `schema`; only the words that these schemas use.
 void differences(const json& value, const json& schema, const std::string& at, std::set<std::string>& wrong) {
   if (schema.contains("anyOf")) {
     std::set<std::string> none;
@@ -43,17 +51,14 @@ void differences(const json& value, const json& schema, const std::string& at, s
     for (const auto& below : value) differences(below, schema["items"], at + "/*", wrong);
 }
 
-json schemas() {
-  static const auto kAll = json::parse(rehearse("check --schema answers").out)["$defs"];
-  return kAll;
-}
-
-void check(const std::string& command, const json& schema, int status = 0) {
-  const auto run = rehearse(command + " --format json --quiet");
+void check(const std::string& command, const json& schema, int status = 0, const std::string& as = " --format json") {
+  REQUIRE(schema.is_object());
+  const auto run = rehearse(command + as + " --quiet");
   INFO(command << ": " << run.err);
   REQUIRE(run.status == status);
   std::set<std::string> wrong;
-  differences(json::parse(run.out), schema, "", wrong);
+  std::istringstream lines(as.empty() ? run.out : json::parse(run.out).dump());
+  for (std::string line; std::getline(lines, line);) differences(json::parse(line), schema, "", wrong);
   for (const auto& what : wrong) FAIL_CHECK(what);
 }
 
@@ -96,6 +101,59 @@ TEST_CASE("answers of many scenarios are what their schema says") {
   check(against + "table=megatron21_t1", all["validate --against"]);
   check(against + "table=megatron21_jan", all["validate --against"]);  // has rows that are not judged
   check(against + "table=megatron21_t1 --where 'n_gpus=>1000' --budget", all["validate --against --budget"]);
+}
+
+TEST_CASE("questions besides scenarios are answered as their schema says") {
+  const auto all = schemas();
+  const std::string scenarios = PROJECT_ROOT "/scenarios/",
+                    given = " --pipeline 4 --microbatches 6 --forward 1ms --backward 2ms";
+  for (const char* name : {"1f1b", "zb-h1", "pipedream", "pipedream-2bw"}) {
+    check("schedule " + std::string(name) + given, all["schedule"]);
+    check("schedule " + std::string(name) + given + " --order", all["schedule"]);
+  }
+  check("schedule --batch " + scenarios + "gallery/zero-bubble-table-5-1.5b.jsonl", all["schedule --batch"], 0, "");
+  const auto lines = std::filesystem::temp_directory_path() / "described_batch.jsonl";
+  std::ofstream(lines)
+      << R"({"id": 1, "schedule": "1f1b", "pipeline": 2, "microbatches": 2, "forward": 1, "backward": 2})"
+      << "\n{\"id\": 2, \"schedule\": \"none\"}\n";
+  check("schedule --batch " + lines.string(), all["schedule --batch"], 0, "");
+  std::filesystem::remove(lines);
+  for (const char* name : {"reshard/case1", "reshard/case9", "gallery/reshard/search-that-ends-wrong"})
+    check("reshard " + scenarios + name + ".yaml", all["reshard"]);
+  check("reshard --compare " + scenarios + "reshard/case1.yaml", all["reshard --compare"]);
+  for (const char* name : {"balance/eplb-readme", "gallery/balance/drifting-trace"})
+    check("balance " + scenarios + name + ".yaml", all["balance"]);
+  for (const char* asked : {"all-reduce --ranks 16", "tree-all-reduce --ranks 8", "broadcast --ranks 320"})
+    check("collective " + std::string(asked), all["collective"]);
+  for (const char* asked : {"dispatch --ranks 32 --dispatcher deepep", "combine --ranks 8"})
+    check("collective " + std::string(asked), all["collective dispatch"]);
+  for (const char* name : {"llama3-70b-64xh100", "deepseek-v3-2048xh800"})
+    check("groups " + scenarios + name + ".yaml", all["groups"]);
+  check("run " + scenarios + "jobs/two-across-leaves.yaml", all["run of several jobs"]);
+  const std::string failing =
+      ", failures: {per_1000_node_days: 3.8}, deadline: 30d, gpu_hour: 2, currency: USD, budget: 1M}'";
+  for (const std::string& job : {std::string("'job={steps: 1000}'"), "'job={tokens: 300B" + failing})
+    check("run " + scenarios + "gpt3-175b-1024xa100.yaml --set " + job, all["run"]);
+}
+
+TEST_CASE("lists, and what is wrong with files, are what their schema says") {
+  const auto all = schemas();
+  for (const char* kind : {"schedules", "models", "backends", "gpus"})
+    check("list " + std::string(kind), all["list KIND"]);
+  for (const char* name : {"mixtral-8x7b", "llama3-8b"})
+    check("list models " + std::string(name), all["list models NAME"]);
+  for (const char* name : {"gpus h100-80g-sxm", "clusters dgx-h100"})
+    check("list " + std::string(name), all["list KIND NAME"]);
+  for (const char* name : {"schedules zb-h1", "collectives ring-all-reduce", "backends sim"})
+    check("list " + std::string(name), all["list KIND NAME of a plug-in"]);
+  check("check " PROJECT_ROOT "/scenarios/gpt3-175b-1024xa100.yaml", all["check"]);
+}
+
+TEST_CASE("a schema that is not there is refused with those that are") {
+  const auto wrong = rehearse("check --schema nonsense");
+  CHECK(wrong.status == 2);
+  CHECK(wrong.err.find("--schema answers") != std::string::npos);
+  CHECK(wrong.err.find("'nonsense'") != std::string::npos);
 }
 
 TEST_CASE("an answer that breaks its schema is found") {
