@@ -34,10 +34,13 @@ void read_measured(Context& context, const Node& node, collective::SizeCurves& c
       problems.error(by_ranks->where(), fmt::format("'{}' must map numbers of ranks to lists of [size, time]", name));
       continue;
     }
-    for (const auto& e : by_ranks->entries)
-      if (const auto ranks = read_integer(problems, *e.key, "the number of ranks", {2, 100'000}))
+    for (const auto& e : by_ranks->entries) {
+      Node key = *e.key;
+      key.quoted = false;  // keys of JSON are all quoted
+      if (const auto ranks = read_integer(problems, key, "the number of ranks", {2, 100'000}))
         curves.measured[{kind, static_cast<std::uint32_t>(*ranks)}] =
             read_points(problems, *e.value, fmt::format("{} of {} ranks", name, *ranks));
+    }
   }
   measured.finish();
 }

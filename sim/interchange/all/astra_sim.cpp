@@ -23,10 +23,13 @@ bool recognises(const Source& source) {
 }
 
 using Nodes = std::vector<const scenario::Node*>;
+constexpr std::int64_t kMostNodes = 1'000'000;
 
 std::int64_t whole(const scenario::Node& node, const char* what) {
   const auto value = integer_of(node.text);
-  if (!value || *value < 1) wrong(node, fmt::format("'{}' must be whole numbers above 0; found '{}'", what, node.text));
+  constexpr std::int64_t kMost = 1'000'000;
+  if (!value || *value < 1 || *value > kMost)
+    wrong(node, fmt::format("'{}' must be whole numbers from 1 to {}; found '{}'", what, kMost, node.text));
   return *value;
 }
 
@@ -43,8 +46,8 @@ void say_sizes(const Nodes& counts, const char* key, Draft& draft) {
     const auto n = whole(*counts[i], key);
     if (i == 0)
       draft.say("cluster.gpus_per_node", n, *counts[i], fmt::format("{}, first dimension", key));
-    else
-      nodes *= n;
+    else if ((nodes *= n) > kMostNodes)
+      wrong(*counts[i], fmt::format("'{}' make more than {} nodes", key, kMostNodes));
   }
   if (counts.size() > 1) draft.say("cluster.nodes", nodes, *counts[1], fmt::format("{}, further dimensions", key));
 }
@@ -92,6 +95,8 @@ void say_topology(const Nodes& kinds, const Nodes& counts, Draft& draft) {
 void read_network(Keys keys, Draft& draft) {
   const auto kinds = keys.list({"topology"}), counts = keys.list({"npus_count"}), rates = keys.list({"bandwidth"}),
              latencies = keys.list({"latency"});
+  if (!kinds || !counts || !rates)
+    wrong(*keys.map(), "'topology', 'npus_count' and 'bandwidth' must each have a value for every dimension");
   const std::size_t dims = kinds->value.size();
   for (const auto* list : {&counts, &rates, &latencies})
     if (*list && (*list)->value.size() != dims)
@@ -148,7 +153,7 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   Keys keys(draft, source.tree);
   if (is_network(source)) return read_network(keys, draft);
   if (is_logical(source)) {
-    say_sizes(keys.list({"logical-dims"})->value, "logical-dims", draft);
+    if (const auto dims = keys.list({"logical-dims"})) say_sizes(dims->value, "logical-dims", draft);
     return keys.finish();
   }
   if (is_system(source)) return read_system(keys, draft, sources.files());

@@ -64,7 +64,8 @@ void take_links(const Element& gpu, const std::string& bus, const Source& source
   for (const auto& child : gpu.children) {
     if (child.name != "nvlink" && child.name != "xgmi") continue;
     const auto count = integer_of(child.attribute("count"));
-    if (!count || *count < 1)
+    constexpr std::int64_t kMost = 10'000;
+    if (!count || *count < 1 || *count > kMost)
       throw UserError(
           {{{source.name, child.line, 0}, fmt::format("'count' of {} must be a whole number", child.name)}});
     (child.name == "nvlink" ? node.nvlinks : node.xgmis)

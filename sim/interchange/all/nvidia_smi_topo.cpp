@@ -80,7 +80,9 @@ Matrix matrix_of(const Source& source) {
 
 // NVLinks of "NV18"; 0: it is none.
 std::int64_t nvlinks(const std::string& joined) {
-  return joined.starts_with("NV") ? integer_of(std::string_view(joined).substr(2)).value_or(0) : 0;
+  constexpr std::int64_t kMost = 1000;
+  const auto count = joined.starts_with("NV") ? integer_of(std::string_view(joined).substr(2)).value_or(0) : 0;
+  return count > 0 && count <= kMost ? count : 0;
 }
 bool is_near(const std::string& joined) { return joined == "PIX" || joined == "PXB"; }
 

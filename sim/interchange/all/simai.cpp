@@ -101,8 +101,8 @@ void read_workload(Sources& sources, const Source& source, Draft& draft) {
     if (const auto found = rows.find(name); found != rows.end() && layers == 0) layers = found->second / micro;
   const auto pipeline = draft.integer("parallelism.pipeline", 1);
   draft.no_word({source.name, 1, 0},
-                fmt::format("{} layers of a rank ({} in all), {} values of a micro-batch between them", layers,
-                            layers * pipeline, between / 2),
+                fmt::format("{} layers of a rank ({:.0f} in all), {} values of a micro-batch between them", layers,
+                            double(layers) * double(pipeline), between / 2),
                 "a workload does not say the model: give its config.json beside, or --set model=NAME");
   if (timed) draft.no_word({source.name, 3, 0}, "times of layers", "they are predicted");
 }

@@ -158,15 +158,29 @@ Topology of_yaml(const Source& source, Draft& draft) {
   return all;
 }
 
-int level_of(const Topology& topology, const std::string& name, int deepest) {
-  const auto found = topology.switches.find(name);
-  int level = 1;
-  if (found == topology.switches.end() || deepest == 0) return level;
-  for (const auto& below : found->second.switches) level = std::max(level, 1 + level_of(topology, below, deepest - 1));
-  return level;
-}
+// Levels of switches from nodes up; of a circle of switches, which Slurm refuses, some number.
+class Levels {
+ public:
+  explicit Levels(const Topology& topology) : topology_(topology) {}
+  int of(const std::string& name, int deepest = 64) {
+    const auto [known, fresh] = known_.emplace(name, 1);
+    if (!fresh) return known->second;
+    int level = 1;
+    const auto found = topology_.switches.find(name);
+    if (found != topology_.switches.end() && deepest > 0)
+      for (const auto& below : found->second.switches) level = std::max(level, 1 + of(below, deepest - 1));
+    return known_[name] = level;
+  }
+
+ private:
+  const Topology& topology_;
+  std::map<std::string, int> known_;
+};
 
 void read(Sources& sources, const Source& source, Draft& draft) {
+  if (source.tree && !is_yaml(source))
+    throw UserError(
+        {{{source.name, 1, 1}, "no topology.yaml: it is a list of topologies, each with a tree or blocks"}});
   const auto topology = source.tree ? of_yaml(source, draft) : of_conf(source);
   if (topology.switches.empty() && topology.blocks.empty())
     throw UserError({{{source.name, 0, 0}, "a topology without switches and blocks: nothing follows for a cluster"}});
@@ -176,13 +190,13 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   std::set<std::string> nodes;
   std::size_t most = 0, leaves = 0;
   int line = 0, levels = 0;
-  constexpr int kDeepest = 16;
+  Levels level(topology);
   for (const auto& [name, group] : topology.switches) {
     nodes.insert(group.nodes.begin(), group.nodes.end());
     const bool leaf = group.switches.empty() && !group.nodes.empty();  // scontrol lists nodes of higher ones, too
     leaves += leaf;
     if (leaf && group.nodes.size() > most) most = group.nodes.size(), line = group.line;
-    levels = std::max(levels, level_of(topology, name, kDeepest));
+    levels = std::max(levels, level.of(name));
   }
   for (const auto& [name, group] : topology.blocks) nodes.insert(group.nodes.begin(), group.nodes.end());
   draft.assume(Fact::nodes, std::int64_t(nodes.size()),

@@ -25,9 +25,12 @@ void degrees(Keys& keys, Draft& draft) {
   for (const auto& [missing, one, other] :
        {std::array{"tensor", "pipeline", "data"}, std::array{"pipeline", "tensor", "data"}}) {
     const auto key = fmt::format("parallelism.{}", missing);
-    const auto product =
-        draft.integer(fmt::format("parallelism.{}", one), 1) * draft.integer(fmt::format("parallelism.{}", other), 1);
-    if (!draft.has(key) && product > 0)
+    const auto first = draft.integer(fmt::format("parallelism.{}", one), 1),
+               second = draft.integer(fmt::format("parallelism.{}", other), 1);
+    constexpr std::int64_t kMost = 1'000'000;  // of a degree
+    if (first < 1 || second < 1 || first > kMost || second > kMost) continue;
+    const auto product = first * second;
+    if (!draft.has(key))
       draft.derive(key, world->value / product, fmt::format("{} GPUs / ({} x {})", world->value, one, other));
   }
 }
