@@ -30,6 +30,7 @@ class Conclusion {
 
   void draw() {
     wanted();
+    bounds();
     const bool alone = is_of_machine_alone(draft_);
     if (!alone) model();
     named_machine();
@@ -51,6 +52,26 @@ class Conclusion {
       if (!draft_.has(want.key) && !(want.key == "batch.global" && draft_[Fact::accumulation]))
         errors.push_back({want.where, scenario::printable(fmt::format("{}: the value is in {}; or give --set {}=VALUE",
                                                                       want.what, want.from, want.key))});
+    if (!errors.empty()) throw UserError(std::move(errors));
+  }
+
+  // What is multiplied and divided below. Scenarios take no more, either.
+  void bounds() const {
+    static constexpr std::int64_t kMost = 1'000'000;
+    std::vector<Diagnostic> errors;
+    const auto check = [&errors](const std::string& what, std::int64_t value, const Origin& origin) {
+      if (value < 1 || value > kMost)
+        errors.push_back({origin.basis == Basis::said ? origin.where : Location{},
+                          fmt::format("{} must be from 1 to {}; found {}", what, kMost, value)});
+    };
+    for (const char* key : {"parallelism.tensor", "parallelism.context", "parallelism.pipeline", "parallelism.data",
+                            "batch.global", "batch.micro", "cluster.nodes", "cluster.gpus", "cluster.gpus_per_node"})
+      if (draft_.find(key)) check(fmt::format("'{}'", key), draft_.integer(key, 1), *draft_.origin(key));
+    for (const auto fact : {Fact::world, Fact::nodes, Fact::gpus_per_node, Fact::replicas, Fact::data,
+                            Fact::accumulation, Fact::vocabulary_unit, Fact::nodes_per_leaf})
+      if (const auto& given = draft_[fact]) check(name(fact), given->value, given->origin);
+    if (const auto& shards = draft_[Fact::shards]; shards && shards->value != -1)
+      check(name(Fact::shards), shards->value, shards->origin);
     if (!errors.empty()) throw UserError(std::move(errors));
   }
 
