@@ -31,6 +31,9 @@ TEST_CASE("vTrain: other machines, degrees that follow, and files that contradic
   CHECK(value(missing, "cluster.links.scale_out.bandwidth") == "\"18.75GB/s\"");  // 75 GB/s over four NICs
   CHECK(value(missing, "model.vocabulary") == "51200");
 
+  CHECK_SAYS(error_of([&] { read(R"({"tensor_parallel_size": 0, "pipeline_parallel_size": 2, )" + rest); }),
+             "v.json:1: 'parallelism.tensor' must be from 1 to 1000000; found 0");
+
   const auto wrong = error_of([] { imported({sample("vtrain/config_mtnlg_16_10_105.json")}); });
   CHECK_SAYS(wrong, "config_mtnlg_16_10_105.json:2: 10 replicas of 1680 GPUs are not 3360 GPUs");
   CHECK_SAYS(wrong, "--set parallelism.data=2 would fit");
