@@ -69,22 +69,22 @@ TEST_CASE("nccl-tests before 2.18: the operation by the command, the bandwidths 
 }
 
 TEST_CASE("nvidia-smi topo -m: links by their number, NICs by their distance") {
-  const auto h100 = imported({sample("nvidia-smi-topo/h100.txt"), sample("nvidia-smi-topo/h100_list.txt")});
+  const auto h100 = imported({sample("nvidia-smi/h100.txt"), sample("nvidia-smi/h100_list.txt")});
   CHECK(value(h100, "cluster.use") == "\"dgx-h100\"");
   CHECK(value(h100, "cluster.node_topology") == "\"nvswitch\"");
   CHECK(value(h100, "cluster.links.scale_up.bandwidth") == "\"450GB/s\"");  // 18 x 25
   CHECK(value(h100, "cluster.links.scale_out.per_node") == "8");            // of 10: two are for storage
   CHECK(h100.draft.origin("cluster.links.scale_out.bandwidth")->basis == Basis::assumed);
-  CHECK(value(imported({sample("nvidia-smi-topo/h100.txt")}, "b200-sxm"), "cluster.links.scale_up.bandwidth") ==
+  CHECK(value(imported({sample("nvidia-smi/h100.txt")}, "b200-sxm"), "cluster.links.scale_up.bandwidth") ==
         "\"900GB/s\"");  // 18 x 50: of the fifth generation
-  CHECK_SAYS(error_of([] { imported({sample("nvidia-smi-topo/h100.txt")}); }), "nvidia-smi -L");
+  CHECK_SAYS(error_of([] { imported({sample("nvidia-smi/h100.txt")}); }), "nvidia-smi -L");
 
-  const auto v100 = imported({sample("nvidia-smi-topo/v100.txt")}, "dgx-v100-16g");
+  const auto v100 = imported({sample("nvidia-smi/v100.txt")}, "dgx-v100-16g");
   CHECK(value(v100, "cluster.node_topology") == "\"hybrid-cube-mesh\"");
   CHECK(value(v100, "cluster.links.scale_up.bandwidth") == "\"150GB/s\"");  // six of 25
   CHECK(value(v100, "cluster.links.scale_out.per_node") == "1");
 
-  const auto pcie = imported({sample("nvidia-smi-topo/pcie.txt")}, "dgx-v100-16g");
+  const auto pcie = imported({sample("nvidia-smi/pcie.txt")}, "dgx-v100-16g");
   CHECK(value(pcie, "cluster.node_topology.name") == "\"pcie-host\"");
   CHECK(value(pcie, "cluster.node_topology.sockets") == "2");
   CHECK(value(pcie, "cluster.node_topology.switches") == "4");
@@ -174,19 +174,18 @@ TEST_CASE("InfraGraph: servers, NICs and switches") {
 
 TEST_CASE("Slurm: nodes of a leaf switch in three forms, and blocks") {
   for (const auto& [file, nodes] : {std::pair("topology.conf", "8"), std::pair("topology.yaml", "4")}) {
-    const auto rails = imported({sample(std::string("slurm-topology/") + file)}, "dgx-h100");
+    const auto rails = imported({sample(std::string("slurm/") + file)}, "dgx-h100");
     CHECK(value(rails, "cluster.topology.name") == "\"rail-optimized\"");
     CHECK(value(rails, "cluster.topology.nodes_per_leaf") == nodes);
   }
-  const auto conf = imported({sample("slurm-topology/topology.conf")}, "dgx-h100", {"model=llama3-8b"});
+  const auto conf = imported({sample("slurm/topology.conf")}, "dgx-h100", {"model=llama3-8b"});
   CHECK(value(conf, "cluster.nodes") == "30");
   CHECK(conf.draft[Fact::nodes]->origin.basis == Basis::assumed);
-  const auto levels = imported({sample("slurm-topology/scontrol.txt")}, "dgx-h100");
+  const auto levels = imported({sample("slurm/scontrol.txt")}, "dgx-h100");
   CHECK(value(levels, "cluster.topology.name") == "\"fat-tree\"");
   CHECK(value(levels, "cluster.topology.levels") == "3");
   CHECK(value(levels, "cluster.topology.radix") == "128");  // 2 x 8 nodes x 8 NICs
-  CHECK(drops(imported({sample("slurm-topology/blocks.conf")}, "gb200-nvl72"),
-              "2 blocks, nvl1 of 18 nodes, sizes 18,36"));
+  CHECK(drops(imported({sample("slurm/blocks.conf")}, "gb200-nvl72"), "2 blocks, nvl1 of 18 nodes, sizes 18,36"));
   CHECK_SAYS(error_of([] {
                imported({"c.conf"}, "dgx-h100", {}, {{"c.conf", "SwitchName=a Nodes=n[3-1]\n"}});
              }),
@@ -204,11 +203,11 @@ TEST_CASE("each sample is known as what it is, and as nothing else") {
            {"simai",
             {"aicb_G175B_tp8_pp1.txt", "workload_2_microbatches.txt", "busbw.yaml", "aicb_Workload_spec_v1.1.csv"}},
            {"nccl-tests", {"all_reduce_2x8.txt", "one_node_2.13.txt"}},
-           {"nvidia-smi-topo", {"h100.txt", "h100_list.txt", "v100.txt", "pcie.txt"}},
+           {"nvidia-smi", {"h100.txt", "h100_list.txt", "v100.txt", "pcie.txt"}},
            {"nccl-topology",
             {"p4d-24xl-topo.xml", "azure_ndv4-topo.xml", "azure_ndv5-topo.xml", "rccl_topo_16p1h.xml"}},
            {"infragraph", {"dgxa100.yaml", "scaleup-scaleout.yaml", "two-tier-clos.yaml"}},
-           {"slurm-topology", {"topology.conf", "topology.yaml", "scontrol.txt", "blocks.conf"}}})
+           {"slurm", {"topology.conf", "topology.yaml", "scontrol.txt", "blocks.conf"}}})
     for (const auto& name : names) {
       CAPTURE(folder + "/" + name);
       const auto formats = formats_of(sources.read(sample(folder + "/" + name)));

@@ -191,8 +191,8 @@ void read(Sources& sources, const Source& source, Draft& draft) {
 
 }  // namespace
 
-void register_nvidia_smi_topo(Registry& registry) {
-  registry.add({.name = "nvidia-smi-topo",
+void register_nvidia_smi(Registry& registry) {
+  registry.add({.name = "nvidia-smi",
                 .title = "a matrix of nvidia-smi topo -m",
                 .summary = "nvidia-smi topo -m and -L: links inside a node, NICs beside GPUs, the GPU",
                 .recognises = recognises,

@@ -218,8 +218,8 @@ void read(Sources& sources, const Source& source, Draft& draft) {
 
 }  // namespace
 
-void register_slurm_topology(Registry& registry) {
-  registry.add({.name = "slurm-topology",
+void register_slurm(Registry& registry) {
+  registry.add({.name = "slurm",
                 .title = "a topology of Slurm",
                 .summary = "Slurm's topology.conf, topology.yaml, scontrol show topology: leaf switches",
                 .recognises = recognises,
