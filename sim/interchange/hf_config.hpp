@@ -66,8 +66,7 @@ void read_hf_model(Keys& keys, const HfType& type);
 void read_hf_mixers(Keys& keys, const HfType& type, HfLayers& layers);
 void read_hf_experts(Keys& keys, const HfType& type, HfLayers& layers);
 void read_hf_vision(Keys& top, const std::string& type);
-// gelu, swiglu, ... of `hidden_act`.
-std::string hf_activation(Keys& keys, bool gated);
+void say_hf_activation(Keys& keys, const HfType& type);
 
 // Keys of configurations that say nothing of time and memory.
 void ignore_hf_keys(Keys& keys);

@@ -69,7 +69,7 @@ class Mixers {
         draft_.derive(std::string("model.mixer.") + key, true, "transformers' " + type_.name);
     };
     flag("qk_norm", {"use_qk_norm", "qk_layernorm", "attn_config.qk_ln"}, HfType::qk_norm);
-    flag("gate", {"attn_output_gate", "attention_output_gate", "use_head_wise_attn_gate"}, HfType::gate);
+    flag("gate", {"attn_output_gate", "attention_output_gate"}, HfType::gate);
     flag("sinks", {"add_full_attention_sink_bias"}, HfType::sinks);
     if (const auto value = keys_.integer({"v_head_dim"});
         value && !layers_.latent && value->value != draft_.integer("model.head_dim", 0))
@@ -274,7 +274,8 @@ class Mixers {
     return mixer;
   }
 
-  // Layers of one kind may have heads of their own: those that see all (Gemma 4), or those with a window (MiMo-V2).
+  // Layers of one kind may have heads of their own: those that see all (Gemma 4), or those with a window (MiMo-V2,
+  // Step 3.5).
   void own_heads(Sees sees, Json& mixer) {
     const auto take = [&](const char* key, Keys::Names names, const char* of_model) {
       if (const auto said = keys_.integer(names); said && said->value != draft_.integer(of_model, 0))
@@ -288,9 +289,9 @@ class Mixers {
       if (const auto same = keys_.boolean({"attention_k_eq_v"}); same && same->value) mixer["keys_as_values"] = true;
     }
     if (sees == Sees::window) {
-      take("heads", {"swa_num_attention_heads"}, "model.heads");
-      take("kv_heads", {"swa_num_key_value_heads"}, "model.kv_heads");
-      take("head_dim", {"swa_head_dim"}, "model.head_dim");
+      take("heads", {"swa_num_attention_heads", "attention_other_setting.num_attention_heads"}, "model.heads");
+      take("kv_heads", {"swa_num_key_value_heads", "attention_other_setting.num_attention_groups"}, "model.kv_heads");
+      take("head_dim", {"swa_head_dim", "attention_other_setting.head_dim"}, "model.head_dim");
       if (const auto sinks = keys_.boolean({"add_swa_attention_sink_bias"}); sinks && sinks->value)
         mixer["sinks"] = true;
     }

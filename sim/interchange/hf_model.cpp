@@ -131,6 +131,7 @@ void name_what_has_no_word(Keys& keys, const HfType& type) {
   keys.no_word("num_kv_shared_layers", {"0"}, "each layer is taken with keys and values of its own");
   keys.no_word("hidden_size_per_layer_input", {"0"}, "embeddings of each layer are left out");
   keys.no_word("use_double_wide_mlp");
+  keys.no_word("use_head_wise_attn_gate", {}, "a gate of a value for each head is left out");
   keys.no_word("attention_types", {}, "windows of a model with layer norms; all tokens are taken");
   keys.no_word("hc_mult", {"1"}, "residual streams; one is taken");
   keys.no_word("num_hash_layers", {"0"}, "layers that choose experts by the token; taken with a router");
@@ -165,18 +166,25 @@ std::vector<bool> HfLayers::switches(const Said<std::vector<const Node*>>& list)
   return all;
 }
 
-std::string hf_activation(Keys& keys, bool gated) {
+void say_hf_activation(Keys& keys, const HfType& type) {
+  const bool gated = !type.has(HfType::gpt) && !type.has(HfType::ungated);
+  auto& draft = keys.draft();
   const auto said = keys.text({"hidden_act", "hidden_activation", "mlp_hidden_act", "activation_function", "activation",
                                "ffn_config.ffn_act_fn.name", "ffn_act_fn.name"});
-  if (!said) return "";
-  auto word = said->value;
-  const bool gelu = word.starts_with("gelu") || word == "quick_gelu";
-  if (!gated && (word == "relu2" || word == "relu_squared")) return "squared-relu";
-  if (!gated && gelu) return "gelu";
-  if (gated && gelu) return "geglu";
-  if (gated && (word == "silu" || word == "swish" || word == "swiglu" || word == "swigluoai")) return "swiglu";
-  keys.draft().no_word(said->at->where(), said->word + ": " + word, gated ? "taken as swiglu" : "taken as gelu");
-  return gated ? "swiglu" : "gelu";
+  if (!said) {
+    if (type.has(HfType::ungated)) draft.derive("model.ffn_kind", "gelu", "transformers' " + type.name);
+    return;
+  }
+  const auto& word = said->value;
+  std::string kind = gated ? "swiglu" : "gelu";
+  if (word.starts_with("gelu") || word == "quick_gelu")
+    kind = gated ? "geglu" : "gelu";
+  else if (!gated && (word == "relu2" || word == "relu_squared"))
+    kind = "squared-relu";
+  else if (!(gated && (word == "silu" || word == "swish" || word == "swiglu" || word == "swigluoai")))
+    draft.no_word(said->at->where(), said->word + ": " + word, "taken as " + kind);
+  draft.say("model.ffn_kind", kind, *said->at,
+            fmt::format("{} {}, with{} a gate", said->word, word, gated ? "" : "out"));
 }
 
 void read_hf_model(Keys& keys, const HfType& type) {
@@ -195,12 +203,7 @@ void read_hf_model(Keys& keys, const HfType& type) {
   const auto hidden = needed(keys, {"hidden_size", "n_embd", "d_model", "n_embed", "dim"}, "width between layers");
   layers.hidden = hidden.value;
   draft.say("model.hidden", hidden.value, *hidden.at, hidden.word);
-  const bool gated = !type.has(HfType::gpt) && !type.has(HfType::ungated);
-  const auto kind = hf_activation(keys, gated);
-  if (!kind.empty())
-    draft.derive("model.ffn_kind", kind, fmt::format("the activation, {}", gated ? "with a gate" : "without a gate"));
-  else if (type.has(HfType::ungated))
-    draft.derive("model.ffn_kind", "gelu", "transformers' " + type.name);
+  say_hf_activation(keys, type);
   read_heads(keys, type, layers);
   read_modules(keys, type, layers);
   read_hf_mixers(keys, type, layers);
