@@ -75,6 +75,7 @@ void Draft::assume(const std::string& key, Json value, std::string why) {
 
 void Draft::set(const std::string& key, Json value, std::string option) {
   remove(key);
+  if (value.is_null()) return;
   // A name in the place of a mapping, and a mapping in that of a name.
   for (auto dot = key.rfind('.'); dot != std::string::npos && dot > 0; dot = key.rfind('.', dot - 1))
     if (const auto above = keys_.find(key.substr(0, dot)); above != keys_.end()) keys_.erase(above);

@@ -69,7 +69,7 @@ class Draft {
   void say(const std::string& key, Json value, const scenario::Node& at, std::string word = "");
   void derive(const std::string& key, Json value, std::string how);
   void assume(const std::string& key, Json value, std::string why);
-  // As said by the user, over all files.
+  // As said by the user, over all files; null leaves out what these say.
   void set(const std::string& key, Json value, std::string option);
 
   bool has(std::string_view key) const;  // or a key below it

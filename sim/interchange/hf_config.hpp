@@ -2,6 +2,7 @@
 // transformers does for a type of model without a key that says so is a table of types (hf_types.cpp).
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,9 @@ struct HfLayers {
   // The same of a list of 0 and 1.
   std::vector<bool> switches(const Said<std::vector<const scenario::Node*>>& list) const;
 };
+
+// A list of numbers, such as those of layers.
+std::set<std::string> texts_of(const std::vector<const scenario::Node*>& list);
 
 // All of a model without its tower. `keys`: the mapping that has `hidden_size`; does not finish them.
 void read_hf_model(Keys& keys, const HfType& type);

@@ -48,38 +48,50 @@ class DenseLayers {
       if (n->value > 1) mark(*n, [&](std::size_t i) { return std::int64_t(i) % n->value != 0; });
     }
     // Layer n, 2 n, .. counted from 1 (Qwen2-MoE, Llama 4, ERNIE 4.5).
-    auto explicitly = keys_.list({"moe_layers", "moe_config.layers"});
-    if (explicitly && std::any_of(explicitly->value.begin(), explicitly->value.end(),
-                                  [](const auto* node) { return node->text == "-1"; }))
-      explicitly.reset();  // nanotron: all
+    const auto listed = keys_.list({"moe_layers", "moe_config.layers"});
+    const auto numbers = listed ? texts_of(listed->value) : std::set<std::string>();
+    const bool some = listed && !numbers.contains("-1");  // nanotron: all
     if (const auto n = keys_.integer({"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval"});
-        n && n->value > 1 && !explicitly)
+        n && n->value > 1 && !some)
       mark(*n, [&](std::size_t i) { return std::int64_t(i + 1) % n->value != 0; });
-    if (explicitly) mark(*explicitly, [&](std::size_t i) { return !named(explicitly->value, i); });
+    if (some) mark(*listed, [&](std::size_t i) { return !numbers.contains(std::to_string(i)); });
   }
 
   void by_list() {
-    if (const auto only = keys_.list({"mlp_only_layers"}); only && !only->value.empty())
-      mark(*only, [&](std::size_t i) { return named(only->value, i); });
+    if (const auto only = keys_.list({"mlp_only_layers"})) {
+      const auto numbers = texts_of(only->value);
+      mark(*only, [&](std::size_t i) { return numbers.contains(std::to_string(i)); });
+    }
     if (const auto types = keys_.list({"mlp_layer_types"})) {
       const auto entries = layers_.entries(*types);
       mark(*types, [&](std::size_t i) { return entries[i] == "dense"; });
     }
     if (const auto numbers = keys_.text({"moe_layers_enum"})) {  // "3,4,5"
-      const auto text = "," + numbers->value + ",";
-      mark(*numbers, [&](std::size_t i) { return text.find(fmt::format(",{},", i)) == text.npos; });
+      std::set<std::string> with;
+      for (std::size_t begin = 0, end; begin <= numbers->value.size(); begin = end + 1) {
+        end = std::min(numbers->value.find(',', begin), numbers->value.size());
+        with.insert(numbers->value.substr(begin, end - begin));
+      }
+      mark(*numbers, [&](std::size_t i) { return !with.contains(std::to_string(i)); });
     }
-  }
-
-  static bool named(const std::vector<const scenario::Node*>& list, std::size_t layer) {
-    return std::any_of(list.begin(), list.end(),
-                       [layer](const auto* node) { return node->text == std::to_string(layer); });
   }
 
   Keys& keys_;
   HfLayers& layers_;
   std::vector<bool> dense_;
 };
+
+// A count that several keys may say, all alike.
+std::optional<Said<std::int64_t>> agreed(Keys& keys, Keys::Names names) {
+  std::optional<Said<std::int64_t>> first;
+  for (const auto name : names)
+    if (const auto said = keys.integer({name}); said && !first)
+      first = said;
+    else if (said && said->value != first->value)
+      wrong(*said->at, fmt::format("'{}' is {}, and '{}' is {} in line {}; one of the two is wrong", said->word,
+                                   said->value, first->word, first->value, first->at->line));
+  return first;
+}
 
 void read_shared(Keys& keys, const HfType& type, std::int64_t width) {
   auto& draft = keys.draft();
@@ -118,11 +130,11 @@ void read_groups(Keys& keys) {
 
 void read_hf_experts(Keys& keys, const HfType& type, HfLayers& layers) {
   auto& draft = keys.draft();
-  const auto experts = keys.integer({"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts",
+  const auto experts = agreed(keys, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts",
                                      "ffn_config.moe_num_experts", "moe_config.num_experts"});
   // Known with or without experts.
   const auto per_token =
-      keys.integer({"num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk",
+      agreed(keys, {"num_experts_per_tok", "num_experts_per_token", "top_k_experts", "experts_per_token", "moe_topk",
                     "moe_top_k", "moe_k", "num_selected_experts", "ffn_config.moe_top_k", "moe_config.top_k"});
   const auto own =
       keys.integer({"moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size",

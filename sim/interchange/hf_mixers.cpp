@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <tuple>
 
 #include "interchange/hf_config.hpp"
 
@@ -164,24 +165,17 @@ class Mixers {
                      "keys of several tokens in one: layers of ratio 4 are taken as sparse, others as their window");
       return true;
     }
-    if (const auto list = keys_.list({"linear_attn_config.full_attn_layers"})) {  // Kimi Linear, counted from 1
-      set(*list, [&](std::size_t i) {
-        const auto number = std::to_string(i + 1);
-        return std::any_of(list->value.begin(), list->value.end(), [&](const Node* n) { return n->text == number; })
-                   ? Sees::all
-                   : Sees::linear;
-      });
-      return true;
-    }
-    if (const auto list = keys_.list({"attn_layer_indices"})) {  // Bamba, counted from 0
-      set(*list, [&](std::size_t i) {
-        const auto number = std::to_string(i);
-        return std::any_of(list->value.begin(), list->value.end(), [&](const Node* n) { return n->text == number; })
-                   ? Sees::all
-                   : Sees::mamba;
-      });
-      return true;
-    }
+    // Attention in layers that are listed, counted from 1 (Kimi Linear) or from 0 (Bamba).
+    for (const auto& [key, first, other] :
+         {std::tuple("linear_attn_config.full_attn_layers", std::size_t{1}, Sees::linear),
+          std::tuple("attn_layer_indices", std::size_t{0}, Sees::mamba)})
+      if (const auto list = keys_.list({key})) {
+        const auto of_attention = texts_of(list->value);
+        for (std::size_t i = 0; i < sees_.size(); ++i)
+          sees_[i] = of_attention.contains(std::to_string(i + first)) ? Sees::all : other;
+        layers_.said_by(*list);
+        return true;
+      }
     return false;
   }
 

@@ -146,6 +146,12 @@ bool HfLayers::differ() const {
   return std::any_of(each.begin(), each.end(), [](const Json& layer) { return !layer.members().empty(); });
 }
 
+std::set<std::string> texts_of(const std::vector<const Node*>& list) {
+  std::set<std::string> texts;
+  for (const auto* node : list) texts.insert(node->text);
+  return texts;
+}
+
 std::vector<std::string> HfLayers::entries(const Said<std::vector<const Node*>>& list) const {
   const auto size = list.value.size();
   if (size < count() || size > count() + std::size_t(std::max<std::int64_t>(modules, 0)))

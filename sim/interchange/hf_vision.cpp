@@ -87,7 +87,9 @@ class Tower {
   void pictures(std::int64_t patch, std::int64_t merged) {
     const auto rows = kPicture / patch * (kPicture / patch) / merged;
     draft_.assume("model.vision.tokens", std::max<std::int64_t>(rows, 1),
-                  fmt::format("no file says it; one picture of {0} x {0} pixels a sequence", kPicture));
+                  fmt::format("no file says it; one picture of {0} x {0} pixels a sequence (--set model.vision=null: "
+                              "text alone)",
+                              kPicture));
   }
   std::int64_t colours() { return tower_.has("in_channels") ? side({"in_channels"}) : 3; }
   // Sides of a patch and the like, whose products are formed.
@@ -118,7 +120,8 @@ class Tower {
         merge *= std::clamp<std::int64_t>(integer_of(across->text).value_or(1), 1, 100);
     derive("merge", merge, "merge_kernel_size");
     draft_.assume("model.vision.tokens", std::max<std::int64_t>(rows * columns / merge, 1),
-                  "no file says it; one picture a sequence, of as many patches as there are positions");
+                  "no file says it; one picture a sequence, of as many patches as there are positions (--set "
+                  "model.vision=null: text alone)");
   }
 
   // Gemma 3 and 4: the mean of patches, and one product (arXiv 2503.19786, section 2.1).

@@ -290,6 +290,8 @@ TEST_CASE("what cannot be a model is refused at its line, with what is wanted") 
             "\"full_attention\"]"),
        "'sliding_window' is missing");
   says(with(",\n\"num_experts\": 8"), "no key says how many of them a token uses");
+  says(with(",\n\"num_experts\": 8, \"num_experts_per_tok\": 2,\n\"n_routed_experts\": 16"),
+       "config.json:4: 'num_experts' is 8, and 'n_routed_experts' is 16 in line 5");
   says(with(",\n\"kv_lora_rank\": 8"), "'qk_rope_head_dim'");
   says(with(",\n\"is_encoder_decoder\": true"), "an encoder and a decoder");
   says(with(",\n\"block_configs\": [{}]"), "block_configs");

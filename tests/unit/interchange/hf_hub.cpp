@@ -152,6 +152,12 @@ TEST_CASE("a configuration of the Hub is the model of the zoo, but for what the 
   }
 }
 
+TEST_CASE("a tower is left out where the user says so") {
+  const auto path = path_of({"google--gemma-4-26B-A4B", 0});
+  CHECK(model_of(imported(path)).vision.has_value());
+  CHECK_FALSE(model_of(imported(path, {"model.vision=null"})).vision.has_value());
+}
+
 TEST_CASE("a configuration of the Hub has as many parameters as were published") {
   int compared = 0;
   for (const auto& config : kConfigs) {
