@@ -18,7 +18,9 @@ void offload_all(Draft& draft, const Node& at, const std::string& word) {
     draft.say(std::string("training.offload.") + states, "host", at, word);
 }
 
-// accelerate/utils/constants.py, FSDP_SHARDING_STRATEGY; of FSDP 2 `reshard_after_forward` says the same.
+// accelerate/utils/constants.py, FSDP_SHARDING_STRATEGY; of FSDP 2 `reshard_after_forward` says the same. SHARD_GRAD_OP
+// shards parameters, too, outside of the passes, and keeps what the forward has gathered until the backward
+// (torch/distributed/fsdp/api.py).
 void fsdp_sharding(Keys& fsdp, Draft& draft) {
   const auto strategy = fsdp.text({"fsdp_sharding_strategy", "sharding_strategy"});
   const auto reshard = fsdp.text({"fsdp_reshard_after_forward", "reshard_after_forward"});
@@ -37,7 +39,8 @@ void fsdp_sharding(Keys& fsdp, Draft& draft) {
     wrong(*said->at,
           fmt::format("'{}' must be FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, true or false; found {}",
                       said->word, word));
-  draft.say("parallelism.zero", none ? 0 : keeps ? 2 : 3, *said->at, said->word);
+  draft.say("parallelism.zero", none ? 0 : 3, *said->at, said->word);
+  if (keeps) draft.say("training.fsdp.reshard_after_forward", false, *said->at, said->word);
   if (!hybrid) return;
   draft.later([at = said->at, what = said->word + ": " + word](Draft& all, const scenario::Files&) {
     const auto &world = all[Fact::world], &nodes = all[Fact::nodes];
@@ -47,6 +50,23 @@ void fsdp_sharding(Keys& fsdp, Draft& draft) {
     else
       all.no_word(at->where(), what, "groups of a node each; --set parallelism.shard=GPUS_OF_A_NODE says so");
   });
+}
+
+// Products in fp8 of a model in 16 bits, which other words and other files say; torchao's and Transformer Engine's
+// usual recipe has a scale for each tensor.
+void eight_bits(Keys& keys, Draft& draft, const Said<bool>& on) {
+  draft.later([on](Draft& all, const scenario::Files&) {
+    const auto* from = all.origin("training.precision");
+    if (from && from->basis == Basis::said && from->where.line == 0) return;  // of the user
+    all.remove("training.precision");
+    all.say("training.precision", "fp8", *on.at, on.word);
+  });
+  const auto backend = keys.text({"fp8_backend"});
+  draft.derive(
+      "framework.fp8_scaling", "tensorwise",
+      backend ? fmt::format("{} {}: its usual recipe", backend->word, backend->value) : on.word + ": the usual recipe");
+  if (const auto gather = keys.boolean({"fp8_enable_fsdp_float8_all_gather"}))
+    draft.say("framework.fp8_gather", gather->value, *gather->at, gather->word);
 }
 
 }  // namespace
@@ -95,14 +115,16 @@ void read_fsdp_words(Draft& draft, const Said<std::vector<const Node*>>& words) 
       rest.remove_prefix(std::min(end + 1, rest.size()));
       const std::string what = words.word + ": " + std::string(word);
       if (word == "full_shard" || word == "shard_grad_op" || word == "no_shard")
-        draft.derive("parallelism.zero", word == "full_shard" ? 3 : word == "no_shard" ? 0 : 2, what);
+        draft.derive("parallelism.zero", word == "no_shard" ? 0 : 3, what);
       else if (word.starts_with("hybrid_shard"))
-        draft.derive("parallelism.zero", word.ends_with("zero2") ? 2 : 3, what),
+        draft.derive("parallelism.zero", 3, what),
             draft.no_word(one->where(), what, "groups of a node each; --set parallelism.shard=GPUS_OF_A_NODE says so");
       else if (word == "offload")
         offload_all(draft, *one, what);
       else if (!word.empty() && word != "auto_wrap")
         draft.not_understood(one->where(), what);
+      if (word == "shard_grad_op" || word == "hybrid_shard_zero2")
+        draft.derive("training.fsdp.reshard_after_forward", false, what);
     }
   }
 }
@@ -248,6 +270,7 @@ void read_training_arguments(Keys& keys, Draft& draft) {
     draft.derive("training.precision", "bf16", "bf16 auto: GPUs since Ampere have it");
   else if (bf16 || fp16)
     draft.derive("training.precision", "fp32", "neither bf16 nor fp16 is on");
+  if (const auto fp8 = keys.boolean({"fp8"}); fp8 && fp8->value) eight_bits(keys, draft, *fp8);
   if (is_on(fp16) && !full && !is_on(bf16)) draft.derive("training.loss_scaling", "dynamic", "fp16: a gradient scaler");
 }
 
@@ -291,6 +314,16 @@ bool read_megatron_words(Keys& keys, Draft& draft) {
 }
 
 void assume_trainer(Draft& draft, bool fused_kernels) {
+  draft.later([](Draft& all, const scenario::Files&) {
+    if (!all.has("training.lora")) return;
+    for (const char* states : {"parameters", "gradients", "optimizer"}) {
+      const auto key = std::string("training.offload.") + states;
+      if (const auto* from = all.origin(key); from && from->where.line > 0)
+        all.no_word(from->where, from->how + ": " + states,
+                    "what is frozen, and adapters, are taken to stay on the GPU");
+      all.remove(key);
+    }
+  });
   draft.assume("framework.use", "hf-2024", "its release is not said; the newest profile of transformers' Trainer");
   if (!fused_kernels)
     draft.assume("training.kernels", "unfused",

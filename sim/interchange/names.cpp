@@ -20,9 +20,9 @@ std::string squeezed(std::string_view name) {
 
 // What may follow a model's name without making it another one.
 bool harmless(std::string_view rest) {
-  static constexpr std::array<std::string_view, 16> kEndings{
-      "instruct", "base",  "chat",    "hf", "it",       "thinking", "fp8",     "bf16",
-      "pt",       "nvfp4", "preview", "v1", "pretrain", "sft",      "dynamic", "dequantized"};
+  static constexpr auto kEndings =
+      std::to_array<std::string_view>({"instruct", "base", "chat", "hf", "it", "thinking", "fp8", "fp16", "bf16", "pt",
+                                       "nvfp4", "preview", "v1", "pretrain", "sft", "dynamic", "dequantized"});
   while (!rest.empty()) {
     const auto ending =
         std::find_if(kEndings.begin(), kEndings.end(), [rest](const auto e) { return rest.starts_with(e); });

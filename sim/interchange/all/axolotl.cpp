@@ -33,7 +33,6 @@ class Axolotl {
     attention();
     if (const auto compile = root_.text({"torch_compile"}); compile && compile->value != "auto")
       draft_.say("framework.compiled", boolean_of(compile->value).value_or(false), *compile->at, compile->word);
-    root_.no_word("fp8");
     root_.no_word("rl", {}, "taken as supervised training");
     root_.no_word("unfrozen_parameters", {}, "all parameters learn");
     root_.no_word("neat_packing");
@@ -89,6 +88,7 @@ class Axolotl {
                   "batch_size",
                   "embeddings_skip_upcast",
                   "flash_attn_*",
+                  "flex_attn_*",
                   "fix_untrained_tokens",
                   "roles_to_train",
                   "bos_token_id"});

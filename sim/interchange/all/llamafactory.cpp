@@ -45,6 +45,8 @@ void read(Sources& sources, const Source& source, Draft& draft) {
   if (const auto packs = keys.boolean({"packing", "neat_packing"})) say_packing(draft, *packs);
   read_training_arguments(keys, draft);
   if (const auto name = keys.text({"optim"})) say_optimizer(draft, *name);
+  if (const auto muon = keys.boolean({"use_muon"}); muon && muon->value)
+    draft.say("training.optimizer", "muon", *muon->at, muon->word);
   adapters(keys, draft);
   const bool megatron = read_megatron_words(keys, draft);
   if (const auto file = keys.node({"deepspeed"})) read_deepspeed_reference(sources, source, draft, *file);

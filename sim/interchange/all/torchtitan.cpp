@@ -395,8 +395,14 @@ class Titan {
       draft_.say("framework.foreach_step", true, *how->at, how->word);
     else if (how && how->value != "fused")
       draft_.no_word(how->at->where(), how->word + ": " + how->value, "taken as fused");
-    if (const auto early = section.boolean({"early_step_in_backward"}))
-      draft_.say("training.optimizer_in_backward", early->value, *early->at, early->word);
+    if (const auto early = section.boolean({"early_step_in_backward"}); early && early->value)
+      draft_.later([early](Draft& draft, const scenario::Files&) {
+        const auto replica = draft.integer("parallelism.tensor", 1) * draft.integer("parallelism.pipeline", 1);
+        if (draft[Fact::world]->value > replica)
+          draft.no_word(early->at->where(), early->word, "of several replicas it is not known; the step is at the end");
+        else
+          draft.say("training.optimizer_in_backward", true, *early->at, early->word);
+      });
     section.ignore({"lr", "beta1", "beta2", "eps", "weight_decay", "param_groups"});
     section.finish();
   }

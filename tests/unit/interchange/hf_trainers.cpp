@@ -234,6 +234,35 @@ TEST_CASE("Accelerate's FSDP: hybrid shards are groups of a node; one file may r
   CHECK(value(imported, "framework.use") == "hf-2024");
 }
 
+TEST_CASE("FSDP that keeps what it has gathered shards parameters all the same") {
+  for (const char* key : {"fsdp_reshard_after_forward: false", "fsdp_sharding_strategy: SHARD_GRAD_OP"}) {
+    const auto imported =
+        all_of({{"fsdp.yaml", std::string("distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  ") + key + "\n"}},
+               {"fsdp.yaml"}, {"model=llama3-8b"});
+    CHECK(value(imported, "parallelism.zero") == "3");
+    CHECK(value(imported, "training.fsdp.reshard_after_forward") == "false");
+  }
+  CHECK(holds(refusal([] {
+                all_of({{"fsdp.yaml",
+                         "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n"
+                         "  fsdp_sharding_strategy: FULL\n"}},
+                       {"fsdp.yaml"}, {"model=llama3-8b"});
+              }),
+              "fsdp.yaml:4: 'fsdp_config.fsdp_sharding_strategy' must be FULL_SHARD, SHARD_GRAD_OP"));
+}
+
+TEST_CASE("offloaded states of frozen models are named, and not taken; fp8 goes before the 16 bits of other words") {
+  const auto frozen = axolotl("adapter: lora\nlora_r: 8\nfsdp_config:\n  offload_params: true\n");
+  CHECK_FALSE(frozen.draft.has("training.offload"));
+  CHECK(names(frozen.draft.unworded(), "fsdp_config.offload_params: parameters"));
+  const auto narrow = all_of({{"axolotl.yaml", kAxolotl + "fp8: true\nfp8_enable_fsdp_float8_all_gather: true\n"},
+                              {"accelerate.yaml", "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\n"}},
+                             {"axolotl.yaml", "accelerate.yaml"});
+  CHECK(value(narrow, "training.precision") == "fp8");
+  CHECK(value(narrow, "framework.fp8_scaling") == "tensorwise");
+  CHECK(value(narrow, "framework.fp8_gather") == "true");
+}
+
 TEST_CASE("each of these files is of one format alone") {
   for (const auto& [path, format] : {std::pair("torchtitan/llama3_8b.toml", "torchtitan"),
                                      std::pair("torchtitan/deepseek_v3_671b.toml", "torchtitan"),

@@ -132,6 +132,17 @@ TEST_CASE("stages: the first get what does not divide, the ends count as layers"
   CHECK(torchtitan_stages(40, 32).empty());
 }
 
+TEST_CASE("steps inside the backward are known of one replica; parameters in bf16 take their states along") {
+  const std::string section = "[optimizer]\nname = \"AdamW\"\nearly_step_in_backward = true\n";
+  CHECK(names(titan(section).draft.unworded(), "optimizer.early_step_in_backward"));
+  CHECK(value(titan(section, 1), "training.optimizer_in_backward") == "true");
+  const auto narrow =
+      imported_text("narrow.toml", kTitan + "dtype = \"bfloat16\"\n", {.world = 8, .cluster = "dgx-h100"});
+  CHECK(value(narrow, "training.master_copy") == "false");
+  CHECK(value(narrow, "training.moments") == "bf16");
+  CHECK(value(narrow, "training.gradient_precision") == "bf16");
+}
+
 TEST_CASE("every schedule of torch.distributed.pipelining is one of ours") {
   for (const auto& one : kTorchSchedules) {
     CHECK(schedule::registry().find(one.ours));
