@@ -139,7 +139,7 @@ TEST_CASE("random layouts in DeepSpeed's words are the same scenario when they a
     const std::array all{values...};
     return all[random() % all.size()];
   };
-  int offloaded = 0;
+  int offloaded = 0, read = 0;
   for (int n = 0; n < 60; ++n) {
     const int zero = one_of(0, 1, 2, 3), context = one_of(1, 1, 2), tensor = zero < 3 ? one_of(1, 1, 2) : 1;
     const int data = 16 / context / tensor, micro = one_of(1, 2), rounds = one_of(1, 2, 4);
@@ -168,6 +168,7 @@ TEST_CASE("random layouts in DeepSpeed's words are the same scenario when they a
     } catch (const UserError&) {
       continue;  // the combination is refused
     }
+    ++read;
     Lacks lacks;
     const auto written = registry().at("deepspeed").write(first, lacks);
     INFO(written);
@@ -179,6 +180,7 @@ TEST_CASE("random layouts in DeepSpeed's words are the same scenario when they a
         fmt::format("{}", fmt::join(lacks, "; ")));
   }
   CHECK(offloaded > 5);
+  CHECK(read > 40);
 }
 
 TEST_CASE("what is written of what was read is the same scenario; what has no word is named") {

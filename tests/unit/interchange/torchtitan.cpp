@@ -143,6 +143,19 @@ TEST_CASE("steps inside the backward are known of one replica; parameters in bf1
   CHECK(value(narrow, "training.gradient_precision") == "bf16");
 }
 
+TEST_CASE("MXFP8 by a converter, with a section that has nothing to say") {
+  const auto imported = imported_text(
+      "mx.toml",
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"quantize.linear.mx\"]\n[training]\n"
+      "local_batch_size = 1\nseq_len = 8192\n[compile]\nenable = true\n[quantize.linear.mx]\nrecipe_name = "
+      "\"mxfp8_cublas\"\nfilter_fqns = [\"output\"]\n",
+      {.world = 8, .cluster = "b200-sxm"});
+  CHECK(value(imported, "training.precision") == "fp8");
+  CHECK(value(imported, "framework.fp8_scaling") == "mx");
+  CHECK(value(imported, "framework.compiled") == "true");
+  CHECK(imported.draft.unknown().empty());
+}
+
 TEST_CASE("every schedule of torch.distributed.pipelining is one of ours") {
   for (const auto& one : kTorchSchedules) {
     CHECK(schedule::registry().find(one.ours));
