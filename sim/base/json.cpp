@@ -89,6 +89,11 @@ void write_whole(std::string& out, T value) {
 Json::Json(const char* text) : value_(std::string(text)) {}
 Json::Json(std::string_view text) : value_(std::string(text)) {}
 Json::Json(std::string text) : value_(std::move(text)) {}
+Json::Json() = default;
+Json::Json(std::nullptr_t) {}
+Json::Json(const Scalar& value) {
+  std::visit([this](auto scalar) { value_ = scalar; }, value);
+}
 Json::Json(const Json&) = default;
 Json::Json(Json&&) noexcept = default;
 Json& Json::operator=(const Json&) = default;

@@ -27,16 +27,16 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
 
-  Json() = default;
-  Json(std::nullptr_t) {}
+  Json();
+  Json(std::nullptr_t);
   template <std::same_as<bool> T>  // nothing that converts to bool: no pointers
-  Json(T value) : value_(value) {}
+  Json(T value) : Json(Scalar{value}) {}
   template <std::signed_integral T>
-  Json(T value) : value_(std::int64_t{value}) {}
+  Json(T value) : Json(Scalar{std::int64_t{value}}) {}
   template <std::unsigned_integral T>
-  requires(!std::same_as<T, bool>) Json(T value) : value_(std::uint64_t{value}) {}
+  requires(!std::same_as<T, bool>) Json(T value) : Json(Scalar{std::uint64_t{value}}) {}
   template <std::floating_point T>
-  Json(T value) : value_(double{value}) {}
+  Json(T value) : Json(Scalar{double{value}}) {}
   Json(const char* text);
   Json(std::string_view text);
   Json(std::string text);
@@ -91,6 +91,9 @@ class Json {
   std::string lines(std::string_view wide, int levels) const;
 
  private:
+  // Constructors here are those of this: what makes or destroys an Object needs Member, which is complete below.
+  using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double>;
+  explicit Json(const Scalar& value);
   void write(std::string& out, int indent, int level, int levels = 1000) const;
 
   std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> value_;
