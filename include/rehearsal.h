@@ -47,7 +47,7 @@ REHEARSAL_API void rehearsal_progress(rehearsal_answer*, void (*say)(void* conte
 REHEARSAL_API int rehearsal_perform(rehearsal_answer*);
 
 /* Asks the answer to stop, from any thread, before or while it is made: `plan` then ends with the best so far, anything
- * else within a prediction, with status 130. */
+ * else soon, in the middle of a prediction too, with status 130. */
 REHEARSAL_API void rehearsal_cancel(rehearsal_answer*);
 
 /* 0 done; 1 a checked condition does not hold; 2 wrong input; 3 the machine lacks something; 70 a bug of ours; 130

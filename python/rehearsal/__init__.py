@@ -47,6 +47,8 @@ def _options(given):
     for name, value in given.items():
         if name in _OWN:
             raise TypeError(f"{name} belongs to this package: .text(), .html(), .svg(), .trace() and .save() of what is returned")
+        if name == "jobs" and isinstance(value, bool):
+            raise TypeError(f"jobs is how many predictions run at a time, not {value}; leave it out for one per core")
         option = "--" + name.replace("_", "-")
         if value is True:
             words.append(option)

@@ -92,13 +92,18 @@ class Result(Report):
         """One row per rank of the graph. r["ranks"] is the JSON, which has the memory by category too."""
         return self._table("ranks")
 
+    def _write(self, option, path):
+        if str(path).startswith("memory:"):
+            raise Error(f"{option[2:]}: {str(path)!r} would be lost with this call; name a file")
+        self._again(option, str(path), "--output", "memory:report")
+
     def trace(self, path):
         """A trace for ui.perfetto.dev; a name that ends in .gz is compressed."""
-        self._again("--trace", str(path), "--output", "memory:report")
+        self._write("--trace", path)
 
     def memory_snapshot(self, path):
         """The memory of every rank as PyTorch pickles it, for pytorch.org/memory_viz."""
-        self._again("--memory-snapshot", str(path), "--output", "memory:report")
+        self._write("--memory-snapshot", path)
 
     def _repr_html_(self):
         return super()._repr_html_() if "iteration_s" in self else f"<pre>{html.escape(self.text())}</pre>"

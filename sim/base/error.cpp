@@ -6,15 +6,26 @@
 
 namespace rehearsal {
 
-std::string format(const std::vector<Diagnostic>& diagnostics) {
+std::string printable(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+std::string format(const std::vector<Diagnostic>& diagnostics, std::string_view severity) {
   std::string text;
   for (const auto& [where, message] : diagnostics) {
     if (!text.empty()) text += '\n';
     if (!where.file.empty() && where.line > 0)
-      text += fmt::format("{}:{}:{}: ", where.file, where.line, where.column);
+      text += fmt::format("{}:{}:{}: ", printable(where.file), where.line, where.column);
     else if (!where.file.empty())
-      text += where.file + ": ";
-    text += "error: " + message;
+      text += printable(where.file) + ": ";
+    text += fmt::format("{}: {}", severity, message);
   }
   return text;
 }

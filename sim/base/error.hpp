@@ -5,6 +5,7 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rehearsal {
@@ -21,8 +22,11 @@ struct Diagnostic {
   std::string message;
 };
 
+// The text with control characters escaped, so that a file cannot write to the terminal through a message.
+std::string printable(std::string_view text);
+
 // One line per diagnostic: `file:line:column: error: message`; the location is left out where it is unknown.
-std::string format(const std::vector<Diagnostic>& diagnostics);
+std::string format(const std::vector<Diagnostic>& diagnostics, std::string_view severity = "error");
 
 class UserError : public std::runtime_error {
  public:

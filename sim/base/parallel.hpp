@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/stopping.hpp"
+
 namespace rehearsal {
 
 // Calls each(i) once for every i < count, from `threads` threads including the caller's (fewer if the system has no
@@ -18,7 +20,9 @@ void in_parallel(std::size_t count, unsigned threads, const Each& each) {
   std::vector<std::exception_ptr> failures(count);
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
+  const auto& asked_to_stop = Stoppable::here();
   const auto work = [&] {
+    const Stoppable stoppable(asked_to_stop);
     for (std::size_t i; !failed && (i = next++) < count;) try {
         each(i);
       } catch (...) {

@@ -85,7 +85,7 @@ int calibrate_from(const CommonOptions& common, const LogOptions& from, const st
   const auto text = fit_text(fit, runs, text_style(common).width);
   if (!common.quiet) common.session.write(Stream::err, text);
   emit_report(common, cluster_file(fit, logs.front().run.predicted.scenario(),
-                                   scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
+                                   printable(fmt::format("{}", fmt::join(names, ", ")))));
   return 0;
 }
 

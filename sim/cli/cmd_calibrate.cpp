@@ -10,30 +10,23 @@ const CommandText kCalibrateText{
     .name = "calibrate",
     .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS] | [SCENARIO] --from LOG...",
     .summary =
-        "Measures this machine: this program's kernels with all ranks at once, messages, collectives, timers, noise,\n"
-        "and what lies beside: copies in memory, an optimizer on the host, a disk.\n"
-        "With --from, logs of real runs say how fast a machine is that is not at hand.\n"
-        "Writes a profile, from which scenarios on the cluster 'this-machine' are predicted afterwards.",
+        "Measures this machine: this program's kernels with all ranks at once, messages, collectives, timers, noise, "
+        "and what lies beside: copies in memory, an optimizer on the host, a disk. Writes a profile, from which "
+        "scenarios on the cluster 'this-machine' are predicted afterwards. With --from, logs of real runs say how fast "
+        "a machine is that is not at hand.",
     .more =
         "With SCENARIO its own kernel shapes are measured too, on as much memory as it uses; a shape that was "
-        "measured\n"
-        "is predicted by its median, any other by a fit. The profile goes to this-machine-BACKEND.yaml in\n"
-        "$REHEARSAL_PROFILES, else in ~/.config/rehearsal; --output names another file. Takes about half a minute;\n"
-        "best on a machine that does nothing else.\n"
-        "The disk is that of --tier-directory, else of $TMPDIR, else of /tmp; 64 MiB of it are taken for some "
-        "seconds.\n"
-        "With --backend cuda it is the GPU that is measured: about three minutes, of which --quick leaves one. The "
-        "profile\n"
-        "goes to configs/profiles and is named after the GPU; clusters take it as 'profile: NAME'. With a scenario of "
-        "several\n"
-        "ranks, or --ranks, the GPU is measured as that many virtual stages; several scenarios may be named.\n"
+        "measured is predicted by its median, any other by a fit. The profile goes to this-machine-BACKEND.yaml in "
+        "$REHEARSAL_PROFILES, else in ~/.config/rehearsal; --output names another file. Takes about half a minute; "
+        "best on a machine that does nothing else. The disk is that of --tier-directory, else of $TMPDIR, else of "
+        "/tmp; 64 MiB of it are taken for some seconds. With --backend cuda it is the GPU that is measured: about "
+        "three minutes, of which --quick leaves one. The profile goes to configs/profiles and is named after the "
+        "GPU; clusters take it as 'profile: NAME'. With a scenario of several ranks, or --ranks, the GPU is measured "
+        "as that many virtual stages; several scenarios may be named.\n"
         "With --from, factors of the machine (the clock at which its GPUs train, what its NICs and links reach, how "
-        "long its\n"
-        "hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster file, "
-        "which "
-        "a\n"
-        "scenario names as its cluster; what was fitted within which interval, and what was not, goes to standard "
-        "error.",
+        "long its hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster "
+        "file, which a scenario names as its cluster; what was fitted within which interval, and what was not, goes to "
+        "standard error.",
     .example =
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"

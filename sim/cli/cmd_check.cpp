@@ -24,15 +24,13 @@ const CommandText kCheckText{
     .operands = "FILE... | --schema [answers]",
     .summary =
         "Validates scenario files without running them: every error that 'run' would name, with its line and column; "
-        "or\n"
-        "prints their schema.",
+        "or prints their schema.",
     .more =
-        "Files in folders named gpus, clusters, collectives, framework or zoo are read as such parts; questions of\n"
-        "resharding are known by their keys.\n"
-        "Exit status 2 when any file is wrong; all files are read.\n"
-        "--schema prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv\n"
-        "lists all keys with their values and defaults. --schema answers: of the JSON that commands print.\n"
-        "--format sarif is for services that show errors beside the lines of a change (SARIF 2.1.0).",
+        "Files in folders named gpus, clusters, collectives, framework or zoo are read as such parts; questions of "
+        "resharding are known by their keys. Exit status 2 when any file is wrong; all files are read. --schema "
+        "prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv lists all keys "
+        "with their values and defaults. --schema answers: of the JSON that commands print. --format sarif is for "
+        "services that show errors beside the lines of a change (SARIF 2.1.0).",
     .example =
         "  rehearse check scenarios/*.yaml\n"
         "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n"
@@ -56,12 +54,6 @@ report::Shown<CheckedFile> check_answer() {
       .figure("ok", [](auto& c) { return c.found.ok(); })
       .rows("errors", diagnostic, [](auto& c) { return &c.found.errors; })
       .rows("warnings", diagnostic, [](auto& c) { return &c.found.warnings; });
-}
-
-// Formats a diagnostic for the terminal; format() is for errors, and warnings are not errors.
-std::string warning_line(const Diagnostic& d) {
-  return (d.where.line ? fmt::format("{}:{}:{}: ", d.where.file, d.where.line, d.where.column) : d.where.file + ": ") +
-         "warning: " + d.message + "\n";
 }
 
 // The name of a file as a URI: relative ones stay so, the reader knows to what.
@@ -95,7 +87,8 @@ int character(const scenario::Files& files, const Location& where) {
 
 // A result of SARIF 2.1.0 (OASIS, section 3.27), whose place is in the file that was checked where the diagnostic has
 // no line of its own: of --set, of the scenario as a whole.
-Json sarif_result(const scenario::Files& files, const std::string& checked, const Diagnostic& d, bool error) {
+Json sarif_result(const scenario::Files& files, const std::string& checked, const Diagnostic& d,
+                  const std::string& severity) {
   const bool placed = d.where.line > 0;
   Json place{{"artifactLocation", Json{{"uri", uri_of(placed ? d.where.file : checked)}}}};
   if (placed) {
@@ -106,9 +99,9 @@ Json sarif_result(const scenario::Files& files, const std::string& checked, cons
   auto places = Json::array();
   places.push_back(Json{{"physicalLocation", place}});
   const bool elsewhere = !placed && !d.where.file.empty() && d.where.file != checked;
-  return Json{{"ruleId", error ? "error" : "warning"},
-              {"ruleIndex", error ? 0 : 1},
-              {"level", error ? "error" : "warning"},
+  return Json{{"ruleId", severity},
+              {"ruleIndex", severity == "error" ? 0 : 1},
+              {"level", severity},
               {"message", Json{{"text", (elsewhere ? d.where.file + ": " : "") + d.message}}},
               {"locations", places}};
 }
@@ -184,32 +177,22 @@ int run_check(Session& session, const Arguments& arguments) {
     const auto& checked = one.found;
     all_ok = all_ok && checked.ok();
     json.push_back(shown.json(one));
-    for (const auto& d : checked.errors) results.push_back(sarif_result(common.session.files(), path, d, true));
-    for (const auto& d : checked.warnings) results.push_back(sarif_result(common.session.files(), path, d, false));
-    if (checked.ok()) text += path + ": ok\n", csv += page::csv_line({path, "true", "", "", "", ""});
-    for (const auto& d : checked.warnings) {
-      text += warning_line(d);
-      csv += page::csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
-                             std::to_string(d.where.column), "warning", d.message});
-    }
-    if (!checked.ok()) errors += format(checked.errors) + "\n";
-    for (const auto& d : checked.errors)
-      csv += page::csv_line(
-          {d.where.file, "false", std::to_string(d.where.line), std::to_string(d.where.column), "error", d.message});
+    if (checked.ok()) text += printable(path) + ": ok\n", csv += page::csv_line({path, "true", "", "", "", ""});
+    const auto tell = [&](const std::vector<Diagnostic>& all, const char* severity, std::string& to) {
+      for (const auto& d : all) {
+        results.push_back(sarif_result(common.session.files(), path, d, severity));
+        to += format({d}, severity) + "\n";
+        csv += page::csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
+                               std::to_string(d.where.column), severity, d.message});
+      }
+    };
+    tell(checked.warnings, "warning", text), tell(checked.errors, "error", errors);
   }
-  switch (common.format) {
-    case Format::json:
-      // Quotes from files are valid UTF-8, but --set comes from the shell.
-      emit_report(common, (common.sarif ? sarif_log(results) : json).dump(2) + "\n");
-      break;
-    case Format::csv:
-      emit_report(common, csv);
-      break;
-    case Format::text:
-      emit_report(common, text);
-      session.write(Stream::err, errors);
-      break;
-  }
+  // Quotes from files are valid UTF-8, but --set comes from the shell: dump() mends it.
+  emit_report(common, {.text = [&] { return text; },
+                       .json = [&] { return (common.sarif ? sarif_log(results) : json).dump(2) + "\n"; },
+                       .csv = [&] { return csv; }});
+  if (common.format == Format::text) session.write(Stream::err, errors);
   return all_ok ? 0 : 2;
 }
 

@@ -1,6 +1,8 @@
 // rehearse completion: a script for a shell.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/vocabulary.hpp"
@@ -30,15 +32,12 @@ int run_completion(Session& session, const Arguments& arguments) {
   if (!line) return 0;
   const auto& shell = one_operand(kCompletionText, *line, "the name of a shell: bash, zsh or fish");
   if (common.format != Format::text) throw UserError("completion: a script has no other format than text");
-  if (shell == "bash")
-    emit_report(common, bash_completion(vocabulary(session)));
-  else if (shell == "zsh")
-    emit_report(common, zsh_completion(vocabulary(session)));
-  else if (shell == "fish")
-    emit_report(common, fish_completion(vocabulary(session)));
-  else
-    throw UserError(fmt::format("there is no completion for '{}'{}", shell.substr(0, 40),
-                                suggestion(shell, kCompletionText.choices)));
+  constexpr std::string (*kScripts[])(const Vocabulary&){bash_completion, zsh_completion, fish_completion};
+  const auto& shells = kCompletionText.choices;
+  const auto found = std::find(shells.begin(), shells.end(), shell);
+  if (found == shells.end())
+    throw UserError(fmt::format("there is no completion for '{}'{}", shell.substr(0, 40), suggestion(shell, shells)));
+  emit_report(common, kScripts[found - shells.begin()](vocabulary(session)));
   return 0;
 }
 

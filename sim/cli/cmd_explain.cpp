@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "base/error.hpp"
-#include "base/spelling.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output.hpp"
 #include "cli/page_options.hpp"
@@ -20,28 +19,16 @@ const CommandText kExplainText{
     .name = "explain",
     .operands = "SCENARIO",
     .summary =
-        "Says what decides the step of a scenario: its critical path in words, how near the limits of\n"
-        "the machine are, the effect of a 10 % change of each parameter, and the single changes that\n"
-        "shorten the step.",
+        "Says what decides the step of a scenario: its critical path in words, how near the limits of the machine "
+        "are, the effect of a 10 % change of each parameter, and the single changes that shorten the step.",
     .more =
-        "Every number and every change is a KEY=VALUE of --set: `rehearse run SCENARIO --set KEY=VALUE` gives the\n"
+        "Every number and every change is a KEY=VALUE of --set: `rehearse run SCENARIO --set KEY=VALUE` gives the "
         "same iteration. Shares of resources sum to 100 % where the step scales with all of them.",
     .example =
         "  rehearse explain scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse explain scenarios/llama3-70b-64xh100.yaml --only sensitivity --format csv\n"
         "  rehearse explain scenarios/gpt-7.5b-zero-64xv100.yaml --only advice --all\n",
     .takes_set = true};
-
-constexpr const char* kParts[] = {"critical-path", "limits", "sensitivity", "advice"};
-
-// The requested parts; all if none are named.
-std::vector<std::string> wanted(const std::vector<std::string>& only) {
-  const std::vector<std::string> parts(std::begin(kParts), std::end(kParts));
-  for (const auto& part : only)
-    if (std::find(parts.begin(), parts.end(), part) == parts.end())
-      throw UserError(fmt::format("--only: unknown part '{}'{}", part.substr(0, 40), suggestion(part, parts)));
-  return only.empty() ? parts : only;
-}
 
 // Adds the uncertainty of numbers that were fitted to training runs.
 void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenario) {
@@ -61,7 +48,12 @@ int run_explain(Session& session, const Arguments& arguments) {
   unsigned top = static_cast<unsigned>(options.top);
   PageOptions pages;
   const OptionList own = with_page_options(
-      {{"only", "PART", "critical-path, limits, sensitivity or advice; repeatable (default: all)", &only},
+      {{"only",
+        "PART",
+        "critical-path, limits, sensitivity or advice; repeatable (default: all)",
+        &only,
+        false,
+        {"critical-path", "limits", "sensitivity", "advice"}},
        {"top", "N", "changes that are advised (default: 10)", &top},
        {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
         &options.all},
@@ -73,16 +65,17 @@ int run_explain(Session& session, const Arguments& arguments) {
   if (!line) return 0;
   const auto& path =
       one_operand(kExplainText, *line, "a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
-  check_page_options(pages);
-  check_outputs(common, page_outputs(pages), {path});
+  check_outputs(common, pages, {}, {path});
   const auto jobs = number_of_jobs(jobs_given);
-  const auto parts = wanted(only);
-  const auto asks = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
+  const auto asks = [&](const char* part) {
+    return only.empty() || std::find(only.begin(), only.end(), part) != only.end();
+  };
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     throw UserError(
         fmt::format("explain reads its scenario many times, and '{}' is no regular file; save it first", path));
 
+  const Stoppable stoppable([&] { return session.stop(); });
   const auto prediction = answer::predict(scenario::load(path, common.set, {}, session.files()));
   const explore::Asked asked{path, common.set, &prediction, &session.files()};
   Progress progress(common);

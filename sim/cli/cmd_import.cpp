@@ -36,8 +36,8 @@ std::string left_text(const std::vector<interchange::Left>& all, const char* hea
   if (all.empty()) return "";
   std::string text = fmt::format("{}\n", heading);
   for (const auto& left : all)
-    text += scenario::printable(fmt::format("  {}: {}{}", interchange::to_text(left.where), left.what,
-                                            left.why.empty() ? "" : " (" + left.why + ")")) +
+    text += printable(fmt::format("  {}: {}{}", interchange::to_text(left.where), left.what,
+                                  left.why.empty() ? "" : " (" + left.why + ")")) +
             "\n";
   return text;
 }

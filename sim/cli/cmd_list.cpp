@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/kinds.hpp"
+#include "page/page.hpp"
 
 namespace rehearsal::cli {
 namespace {

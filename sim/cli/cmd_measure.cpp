@@ -25,12 +25,9 @@ const CommandText kMeasureText{
         "measured.",
     .more =
         "--compute real runs this program's own kernels (framework: native), --compute timed lets every task wait "
-        "out\n"
-        "its predicted time; order, messages and dependencies are real in both. With --verify, --steps take the place "
-        "of\n"
-        "--warmup and --iterations, and more ranks than cores may compute. Exit status 1 when the training differs "
-        "from\n"
-        "that of one rank, and with --require-fit when the memory does not suffice.\n"
+        "out its predicted time; order, messages and dependencies are real in both. With --verify, --steps take the "
+        "place of --warmup and --iterations, and more ranks than cores may compute. Exit status 1 when the training "
+        "differs from that of one rank, and with --require-fit when the memory does not suffice.\n"
         "\n"
         "Ranks that are processes are started by this program (mpi: with mpirun), or by a launcher; rank 0 reports:\n"
         "  mpirun -n N rehearse measure ...   srun -n N rehearse measure ...            (mpi, cuda)\n"
@@ -98,12 +95,9 @@ int run_measure(Session& session, const Arguments& arguments) {
   const auto& path = one_operand(kMeasureText, *line, "a scenario file");
   check(*line, options);
 
-  check_page_options(options.pages);
-  auto outputs = page_outputs(options.pages);
-  outputs.insert(outputs.end(), {{"--weights", options.weights},
-                                 {"--timeline", options.performing.timeline},
-                                 {"--trace", options.performing.trace}});
-  check_outputs(common, outputs, {path});
+  const std::vector<ResultFile> files{{"--timeline", options.performing.timeline, report::write_timeline},
+                                      {"--trace", options.performing.trace, report::write_trace}};
+  check_outputs(common, options.pages, files, {path}, {{"--weights", options.weights}});
   auto performing = begin_performing("measure", arguments, path, common, options.performing);
   performing.options.times_matter = !options.verify;
   performing.options.weights = options.verify || !options.weights.empty();
@@ -128,11 +122,7 @@ int run_measure(Session& session, const Arguments& arguments) {
   }();
   if (!options.weights.empty())
     write_streamed(common, options.weights, [&](const auto& sink) { report::write_safetensors(trained, sink); });
-  if (!options.performing.trace.empty())
-    write_streamed(common, options.performing.trace, [&](const auto& sink) { report::write_trace(answer, sink); });
-  if (!options.performing.timeline.empty())
-    write_streamed(common, options.performing.timeline,
-                   [&](const auto& sink) { report::write_timeline(answer, sink); });
+  write_files(common, files, answer);
   write_pages(common, options.pages, [&] {
     return report::run_page(answer, as_asked(session, "measure", arguments, path), !options.performing.trace.empty());
   });

@@ -21,12 +21,8 @@ const CommandText kRunText{
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
         "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace, "
-        "--memory-snapshot, --html and "
-        "--svg\n"
-        "take one scenario at a time. A file with 'jobs' is several scenarios at once on one cluster: what each takes "
-        "alone, "
-        "and\n"
-        "beside the others.",
+        "--memory-snapshot, --html and --svg take one scenario at a time. A file with 'jobs' is several scenarios at "
+        "once on one cluster: what each takes alone, and beside the others.",
     .example =
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
@@ -80,11 +76,10 @@ int run_run(Session& session, const Arguments& arguments) {
     throw UserError("run: name a scenario file, for example scenarios/gpt3-175b-1024xa100.yaml");
   if (line->operands.size() > 1 && options.writes_one())
     throw UserError("run: --timeline, --trace, --memory-snapshot, --html and --svg take one scenario at a time");
-  check_page_options(options.pages);
-  auto outputs = page_outputs(options.pages);
-  outputs.push_back({"--timeline", options.timeline}), outputs.push_back({"--trace", options.trace});
-  outputs.push_back({"--memory-snapshot", options.snapshot});
-  check_outputs(common, outputs, line->operands);
+  const std::vector<ResultFile> files{{"--timeline", options.timeline, report::write_timeline},
+                                      {"--trace", options.trace, report::write_trace},
+                                      {"--memory-snapshot", options.snapshot, report::write_torch_snapshot}};
+  check_outputs(common, options.pages, files, line->operands);
 
   // All files are read before any is run, so that all errors are reported at once.
   std::vector<scenario::Scenario> scenarios;
@@ -104,6 +99,7 @@ int run_run(Session& session, const Arguments& arguments) {
     }
   }
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
+  const Stoppable stoppable([&] { return session.stop(); });
   if (jobs) return run_jobs(*jobs, options, common);
 
   std::vector<answer::Result> predictions;
@@ -118,36 +114,22 @@ int run_run(Session& session, const Arguments& arguments) {
   }
   session.keep(predictions);
 
-  if (!options.trace.empty())
-    write_streamed(common, options.trace,
-                   [&](const report::Sink& sink) { report::write_trace(predictions.front(), sink); });
-  if (!options.snapshot.empty())
-    write_streamed(common, options.snapshot,
-                   [&](const report::Sink& sink) { report::write_torch_snapshot(predictions.front(), sink); });
-  if (!options.timeline.empty())
-    write_streamed(common, options.timeline,
-                   [&](const report::Sink& sink) { report::write_timeline(predictions.front(), sink); });
-
+  write_files(common, files, predictions.front());
   write_pages(common, options.pages, [&] {
     return report::run_page(predictions.front(), as_asked(session, "run", arguments, line->operands.front()),
                             !options.trace.empty());
   });
 
-  switch (common.format) {
-    case Format::json:
-      emit_report(common, report::run_json(predictions));
-      break;
-    case Format::csv:
-      emit_report(common, report::run_csv(predictions));
-      break;
-    case Format::text: {
-      std::string text;
-      for (const auto& prediction : predictions)
-        text += (text.empty() ? "" : "\n") + report::run_text(prediction, text_style(common), options.assumptions);
-      emit_report(common, text);
-    }
-  }
-
+  emit_report(common, {.text =
+                           [&] {
+                             std::string text;
+                             for (const auto& prediction : predictions)
+                               text += (text.empty() ? "" : "\n") +
+                                       report::run_text(prediction, text_style(common), options.assumptions);
+                             return text;
+                           },
+                       .json = [&] { return report::run_json(predictions); },
+                       .csv = [&] { return report::run_csv(predictions); }});
   const auto unfit = [](const answer::Result& p) { return p.summary.fits == false; };
   return options.require_fit && std::any_of(predictions.begin(), predictions.end(), unfit) ? 1 : 0;
 }

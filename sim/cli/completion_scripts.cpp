@@ -9,7 +9,10 @@ namespace {
 using Takes = Vocabulary::Takes;
 
 // Words of this program need no quoting in a list: letters, digits and "-._+:/".
-std::string list(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+template <class Words>
+std::string list(const Words& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
 
 std::string names_of(const std::vector<Vocabulary::Word>& options) {
   std::string text;
@@ -33,19 +36,10 @@ std::string quoted(const std::string& text, std::string_view quote) {
 std::string bash_cases(const Vocabulary& words) {
   std::string text;
   const auto answer = [](Takes takes, const std::vector<std::string>& choices) -> std::string {
-    switch (takes) {
-      case Takes::choice:
-        return "offer='" + list(choices) + "'";
-      case Takes::file:
-        return "files=-f";
-      case Takes::folder:
-        return "files=-d";
-      case Takes::setting:
-        return "offer=$keys suffix==";
-      case Takes::nothing:
-      case Takes::other:
-        break;
-    }
+    if (takes == Takes::choice) return "offer='" + list(choices) + "'";
+    if (takes == Takes::file) return "files=-f";
+    if (takes == Takes::folder) return "files=-d";
+    if (takes == Takes::setting) return "offer=$keys suffix==";
     return ":";
   };
   for (const auto& command : words.commands) {

@@ -15,7 +15,7 @@
 #include "cluster/registry.hpp"
 #include "collective/registry.hpp"
 #include "interchange/format.hpp"
-#include "page/layout.hpp"
+#include "page/page.hpp"
 #include "report/model_report.hpp"
 #include "scenario/cluster_file.hpp"
 #include "scenario/scenario.hpp"
@@ -40,30 +40,20 @@ std::vector<Item> registered(const Registry& registry) {
 }
 std::string yes_no(bool yes) { return yes ? "yes" : "no"; }
 
-std::string placed(schedule::Placement placement) {
-  switch (placement) {
-    case schedule::Placement::loop:
-      return "stage s on rank s modulo the ranks";
-    case schedule::Placement::vee:
-      return "rank r holds stages r and 2p-1-r";
-    case schedule::Placement::wave:
-      return "chunks go down and up the ranks in turn";
-    case schedule::Placement::bidirectional:
-      return "two copies of the model in opposite directions";
-    case schedule::Placement::vocabulary:
-      return "stage s on rank s, and a part of the vocabulary on each rank";
-    case schedule::Placement::listed:
-      break;
-  }
-  return "as its file says";
-}
+// In the order of schedule::Placement.
+constexpr const char* kPlaced[]{"stage s on rank s modulo the ranks",
+                                "rank r holds stages r and 2p-1-r",
+                                "chunks go down and up the ranks in turn",
+                                "two copies of the model in opposite directions",
+                                "stage s on rank s, and a part of the vocabulary on each rank",
+                                "as its file says"};
 
 std::vector<Item> schedules() {
   auto items = registered(schedule::registry());
   for (auto& item : items) {
     const auto& s = schedule::registry().at(item.name);
     const bool flushes = s.updates == schedule::Updates::at_flush;
-    item.facts = {{"stages", placed(s.placement)},
+    item.facts = {{"stages", kPlaced[std::size_t(s.placement)]},
                   {"chunks per rank", s.min_chunks == s.max_chunks ? fmt::format("{}", s.min_chunks)
                                                                    : fmt::format("{} or more", s.min_chunks)},
                   {"splits the backward", yes_no(s.splits_backward)},
@@ -237,28 +227,14 @@ std::string facts_report(const std::string& kind, const std::string& name, const
   const auto item = std::find_if(items.begin(), items.end(), [&](const Item& i) { return i.name == name; });
   if (item == items.end())
     throw UserError(fmt::format("there is no '{}' among the {}{}", name, kind, suggestion(name, names)));
-  std::string report;
-  switch (common.format) {
-    case Format::json:
-      return listed_facts().json_text({kind, *item});
-    case Format::csv:
-      report = page::csv_line({"key", "value"});
-      for (const auto& [what, value] : item->facts) report += page::csv_line({what, value});
-      return report;
-    case Format::text: {
-      const auto width = std::size_t(text_style(common).width);
-      report = item->name + "\n" + page::wrap("  " + item->summary, width, "  ") + "\n";
-      std::size_t longest = 0;
-      for (const auto& [what, value] : item->facts) longest = std::max(longest, what.size());
-      if (longest > 0) report += "\n";
-      const std::string margin(longest + 4, ' ');
-      for (const auto& [what, value] : item->facts)
-        report += fmt::format("  {:<{}}  {}\n", what, longest,
-                              page::wrap(value, std::max(margin.size() + 20, width), margin, margin.size()));
-      return report;
-    }
-  }
-  return report;
+  if (common.format == Format::json) return listed_facts().json_text({kind, *item});
+  auto csv = page::csv_line({"key", "value"});
+  page::Facts facts;
+  for (const auto& [what, value] : item->facts)
+    csv += page::csv_line({what, value}), facts.facts.push_back({what, {value}});
+  return common.format == Format::csv
+             ? csv
+             : page::text({item->name, "  " + item->summary, {{"", {{"", facts}}}}, ""}, text_style(common));
 }
 
 std::vector<Item> formats() {

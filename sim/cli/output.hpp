@@ -54,7 +54,8 @@ struct Option {
   std::string help;        // lines are broken by the author
   Destination to = {};
   bool several = false;                   // takes all words up to the next option
-  std::vector<std::string> choices = {};  // values offered by completion
+  std::vector<std::string> choices = {};  // its values, which completion offers
+  bool others = false;                    // values that are none of the choices too
 };
 using OptionList = std::vector<Option>;
 

@@ -48,6 +48,20 @@ void write_pages(const CommonOptions& common, const PageOptions& options, const 
   if (!options.svg.empty()) write_file(common, options.svg, svg);
 }
 
+void check_outputs(const CommonOptions& common, const PageOptions& pages, const std::vector<ResultFile>& files,
+                   const std::vector<std::string>& inputs, std::vector<SideOutput> more) {
+  check_page_options(pages);
+  for (const auto& output : page_outputs(pages)) more.push_back(output);
+  for (const auto& file : files) more.push_back({file.option, file.path});
+  check_outputs(common, more, inputs);
+}
+
+void write_files(const CommonOptions& common, const std::vector<ResultFile>& files, const answer::Result& result) {
+  for (const auto& file : files)
+    if (!file.path.empty())
+      write_streamed(common, file.path, [&](const report::Sink& sink) { file.write(result, sink); });
+}
+
 report::Asked as_asked(const Session& session, std::string_view command, const Arguments& arguments,
                        const std::string& file) {
   constexpr std::size_t kMostShown = 256 << 10;

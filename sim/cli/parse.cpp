@@ -17,14 +17,11 @@ namespace {
 
 namespace po = boost::program_options;
 
-// One of the choices of an option, which are in the order of the enumeration.
-template <class Enum>
-Enum choose(const OptionList& options, std::string_view name, const std::string& word) {
-  const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
-  const auto& words = option->choices;
-  for (std::size_t i = 0; i < words.size(); i++)
-    if (words[i] == word) return Enum(i);
-  throw UserError(fmt::format("--{} is '{}'; it must be one of {}", name, word, fmt::join(words, ", ")));
+// The place of a word among the choices of an option.
+std::size_t place(const Option& option, const std::string& word) {
+  const auto found = std::find(option.choices.begin(), option.choices.end(), word);
+  if (found != option.choices.end()) return std::size_t(found - option.choices.begin());
+  throw UserError(fmt::format("--{} is '{}'{}", option.name, word.substr(0, 40), suggestion(word, option.choices)));
 }
 
 std::string ended(const std::string& text) { return text.empty() || text.ends_with('\n') ? text : text + "\n"; }
@@ -93,23 +90,22 @@ OptionList shared_options(const CommandText& command, CommonOptions& common) {
 }
 
 // The Program_options type of an option's value, by its destination.
-struct Semantic {
-  const Option& option;
-
-  po::value_semantic* operator()(std::monostate) const {
-    if (option.value_name.empty()) return new po::untyped_value(true);
-    return po::value<std::string>();
-  }
-  po::value_semantic* operator()(bool* to) const { return po::bool_switch(to); }
-  po::value_semantic* operator()(std::vector<std::string>* to) const {
-    auto* value = po::value(to);
-    return option.several ? value->multitoken() : value;
-  }
-  template <class T>
-  po::value_semantic* operator()(T* to) const {
-    return po::value(to);
-  }
-};
+po::value_semantic* semantic(const Option& option) {
+  if (std::holds_alternative<std::monostate>(option.to) && option.value_name.empty())
+    return new po::untyped_value(true);
+  return std::visit(
+      [&]<class To>(To to) -> po::value_semantic* {
+        if constexpr (std::is_same_v<To, std::monostate>)
+          return po::value<std::string>();
+        else if constexpr (std::is_same_v<To, bool*>)
+          return po::bool_switch(to);
+        else if constexpr (std::is_same_v<To, std::vector<std::string>*>)
+          return option.several ? po::value(to)->multitoken() : po::value(to);
+        else
+          return po::value(to);
+      },
+      option.to);
+}
 
 // "--micro" for the option in an error message of program_options ("micro", "--micro=3").
 std::string dashed(const std::string& token) {
@@ -153,7 +149,7 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
   for (const auto& a : arguments)  // help works even if the rest of the line is wrong
     if (a == "--help" || a == "-h") return write_stdout(common, help_text(text, own, shared)), std::nullopt;
   po::options_description known;
-  for (const Option& o : all) known.add_options()(o.name.c_str(), std::visit(Semantic{o}, o.to));
+  for (const Option& o : all) known.add_options()(o.name.c_str(), semantic(o));
 
   CommandLine line;
   try {
@@ -170,14 +166,23 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
   } catch (const po::error& error) {
     complain(text, all, error);
   }
-  if (line.has("format")) {
-    const auto& format = line.given["format"].front();
-    common.sarif = text.takes_sarif && format == "sarif";
-    common.format = common.sarif ? Format::json : choose<Format>(shared, "format", format);
+  std::map<std::string_view, std::size_t> chosen;
+  for (const Option& o : all) {
+    const auto given = line.given.find(o.name);
+    if (given == line.given.end() || o.value_name.empty()) continue;
+    for (const auto& word : given->second) {
+      if (word.empty())
+        throw UserError(o.value_name == "FILE" ? fmt::format("--{} needs the name of a file", o.name)
+                                               : fmt::format("--{} needs a value: {}", o.name, o.value_name));
+      if (!o.choices.empty() && !o.others) chosen[o.name] = place(o, word);
+    }
+  }
+  if (const auto format = chosen.find("format"); format != chosen.end()) {
+    common.sarif = format->second == 3;  // which is JSON
+    common.format = common.sarif ? Format::json : Format(format->second);
     common.format_given = true;
   }
-  if (line.has("color")) common.color = choose<Color>(shared, "color", line.given["color"].front());
-  if (line.has("output") && common.output.empty()) throw UserError("--output needs the name of a file");
+  if (const auto color = chosen.find("color"); color != chosen.end()) common.color = Color(color->second);
   if (common.output == "-") common.output.clear();
   if (!common.set.empty() && !text.takes_set)
     throw UserError(fmt::format("--set changes a scenario, and 'rehearse {}' reads none", text.name));

@@ -6,19 +6,11 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "base/spelling.hpp"
 #include "cli/performer.hpp"
 #include "cli/progress.hpp"
 
 namespace rehearsal::cli {
 namespace {
-
-std::optional<backend::Compute> compute_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  if (text == "real") return backend::Compute::real;
-  if (text == "timed") return backend::Compute::timed;
-  throw UserError(fmt::format("--compute is '{}'{}", text, suggestion(text, {"real", "timed"})));
-}
 
 void check_count(const char* option, int value, int least) {
   constexpr int kMost = 100'000;
@@ -31,10 +23,13 @@ void check_count(const char* option, int value, int least) {
 OptionList performing_options(PerformingOptions& o) {
   return {
       {"backend", "NAME", "who performs: loopback (threads), mpi (processes) or cuda", &o.backend},
-      {"compute", "HOW",
+      {"compute",
+       "HOW",
        "real: kernels compute; timed: tasks wait out their predicted time\n"
        "(default: real for scenarios with a model)",
-       &o.compute},
+       &o.compute,
+       false,
+       {"real", "timed"}},
       {"warmup", "N", "iterations that do not count (default 3)", &o.run.warmup},
       {"iterations", "N", "iterations that are measured (default 10)", &o.run.iterations},
       {"timeout", "TIME", "give up when nothing has moved for this long (default 60s)", &o.timeout},
@@ -58,7 +53,8 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
                     name));
   Performing performing;
   auto& run = performing.options = o.run;
-  const auto compute = compute_of(o.compute);
+  std::optional<backend::Compute> compute;
+  if (!o.compute.empty()) compute = o.compute == "real" ? backend::Compute::real : backend::Compute::timed;
   check_count("--warmup", run.warmup, 0), check_count("--iterations", run.iterations, 1);
   try {
     run.timeout = parse_time(o.timeout);

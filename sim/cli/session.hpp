@@ -2,11 +2,11 @@
 // memory, for a library and a page in a browser (sim/library).
 #pragma once
 #include <cstdint>
-#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/stopping.hpp"
 #include "scenario/files.hpp"
 
 namespace rehearsal::answer {
@@ -16,12 +16,6 @@ struct Result;
 namespace rehearsal::cli {
 
 enum class Stream : std::uint8_t { out, err };
-
-// Somebody asked the call to stop. The program ends with status 130, as after Ctrl-C.
-class Stopped : public std::exception {
- public:
-  const char* what() const noexcept override { return "stopped"; }
-};
 
 class Session {
  public:
@@ -44,7 +38,7 @@ class Session {
   // Between these, stop() may become true; before and after, Ctrl-C ends a process as usual.
   virtual void may_stop(bool) {}
   virtual bool stop() const { return false; }
-  // Throws Stopped if stop().
+  // Throws Stopped if stop(): the program ends with status 130, as after Ctrl-C.
   void go_on() const {
     if (stop()) throw Stopped();
   }

@@ -17,7 +17,7 @@ OptionList table_options(TableOptions& to, OptionList own) {
   own.insert(own.begin(), {"vary", "KEY=V1,V2,...", "values of one key; repeatable", &to.vary});
   const OptionList table{
       {"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
-      {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns},
+      {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns, true},
       {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
       {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
       {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};

@@ -1,7 +1,5 @@
 #include "cli/vocabulary.hpp"
 
-#include <algorithm>
-
 #include "base/json.hpp"
 #include "cli/kinds.hpp"
 #include "scenario/schema.hpp"
@@ -61,12 +59,9 @@ struct Place {
 void collect(const Json& schema, const std::string& prefix, Vocabulary& words) {
   const Place place(schema);
   for (const auto& [key, below] : place.below) {
-    const std::string path = prefix + key;
-    auto values = Place(*below).values;
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
-    words.keys.emplace_back(path, std::move(values));
-    collect(*below, path + ".", words);
+    const auto values = Place(*below).values;
+    words.keys[prefix + key].insert(values.begin(), values.end());  // alternatives may contain the same key
+    collect(*below, prefix + key + ".", words);
   }
 }
 
@@ -109,20 +104,6 @@ Vocabulary vocabulary(Session& session) {
     }
   }
   collect(Json::parse(scenario::json_schema()), "", words);
-  // Alternatives may contain the same key.
-  std::stable_sort(words.keys.begin(), words.keys.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t i = 1; i < words.keys.size();) {
-    auto &before = words.keys[i - 1], &same = words.keys[i];
-    if (before.first != same.first) {
-      i++;
-      continue;
-    }
-    for (auto& value : same.second)
-      if (std::find(before.second.begin(), before.second.end(), value) == before.second.end())
-        before.second.push_back(std::move(value));
-    words.keys.erase(words.keys.begin() + std::ptrdiff_t(i));
-  }
   return words;
 }
 

@@ -2,6 +2,7 @@
 // their values. Generated from the tables behind `--help`, `list` and the schema.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,7 @@ struct Vocabulary {
   };
   std::vector<Spoken> commands;
   std::vector<std::pair<std::string, std::vector<std::string>>> kinds;  // of `list`, with the names of their items
-  std::vector<std::pair<std::string, std::vector<std::string>>> keys;   // dotted, with their values if these are few
+  std::map<std::string, std::set<std::string>> keys;                    // dotted, with their values if these are few
 };
 Vocabulary vocabulary(Session& session);
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/stopping.hpp"
 
 namespace rehearsal::engine {
 namespace {
@@ -97,6 +98,7 @@ class Sweep {
   };
 
   bool short_of(std::uint32_t resource, Changes& changes) const {
+    go_on();
     changes.sort();
     Wide asked = 0;
     for (const auto& change : changes.all)
@@ -129,6 +131,7 @@ class Sweep {
       const auto& view = graph_.ranks()[r];
       seen.clear();
       for (const auto& step : view.steps) {
+        looks_.step();
         if (!asks_here(r, step)) continue;
         const std::uint64_t what =
             std::uint64_t(step.slot) << 56 | std::uint64_t{step.endpoint & 0xffffff} << 32 | step.work;
@@ -174,6 +177,7 @@ class Sweep {
   void collect(std::uint32_t r, const std::vector<std::size_t>& steps) {
     const auto& view = graph_.ranks()[r];
     for (const auto i : steps) {
+      looks_.step();
       const auto& step = view.steps[i];
       const Time start = timeline_.start[view.first_task + i];
       const Time end =
@@ -193,6 +197,7 @@ class Sweep {
   std::vector<bool> crowded_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint32_t, std::vector<Ask>>>> known_;
   std::map<std::uint32_t, Changes> of_;  // of resources that may be short
+  LooksUp looks_{4096};
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <bit>
 #include <vector>
 
+#include "base/stopping.hpp"
 #include "engine/prepared.hpp"
 
 namespace rehearsal::engine {
@@ -104,7 +105,7 @@ class EventLoop {
         set_head(r, ranks_[r], slot, graph_.ranks()[r].first_of_slot[slot]);
     start_released();
     // Tasks without duration end in the instant in which they start: another round of the same instant.
-    while (!told_.empty() || clock_.next(told_)) {
+    for (LooksUp looks(1024); !told_.empty() || clock_.next(told_); looks.step()) {
       in_id_order(told_);
       for (TaskRef task : told_) hear(task);
       told_.clear();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stopping.hpp"
 #include "engine/prepared.hpp"
 
 namespace rehearsal::engine {
@@ -51,7 +52,7 @@ class Replay {
 
   Outcome run() {
     for (std::uint32_t r = static_cast<std::uint32_t>(ranks_.size()); r-- > 0;) runnable_.push_back(r);
-    while (!runnable_.empty()) {
+    for (LooksUp looks(256); !runnable_.empty(); looks.step()) {
       const std::uint32_t r = runnable_.back();
       runnable_.pop_back();
       advance(r);

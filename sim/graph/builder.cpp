@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/stopping.hpp"
 
 namespace rehearsal::graph {
 namespace {
@@ -49,6 +50,7 @@ std::uint32_t ProgramBuilder::fold(FusedTask fold) {
 
 LocalTask ProgramBuilder::add(const TaskSpec& spec, std::span<const LocalTask> after, std::span<const BufferUse> uses) {
   const LocalTask id(program_.size());
+  if (id.value % 4096 == 0) go_on();
   for (LocalTask before : after)
     INVARIANT(before < id,
               fmt::format("task {} of '{}' comes after a later one, {}", id.value, program_.name, before.value));

@@ -50,8 +50,8 @@ class Conclusion {
     std::vector<Diagnostic> errors;
     for (const auto& want : draft_.wants())
       if (!draft_.has(want.key) && !(want.key == "batch.global" && draft_[Fact::accumulation]))
-        errors.push_back({want.where, scenario::printable(fmt::format("{}: the value is in {}; or give --set {}=VALUE",
-                                                                      want.what, want.from, want.key))});
+        errors.push_back({want.where, printable(fmt::format("{}: the value is in {}; or give --set {}=VALUE", want.what,
+                                                            want.from, want.key))});
     if (!errors.empty()) throw UserError(std::move(errors));
   }
 

@@ -13,8 +13,8 @@ Origin said(const scenario::Node& at, std::string word) { return {Basis::said, a
 
 [[noreturn]] void contradict(const std::string& what, const Origin& here, const std::string& value, const Origin& there,
                              const std::string& other) {
-  throw UserError({{here.where, scenario::printable(fmt::format("{} is {} here, and {} by {}; one of the two is wrong",
-                                                                what, value, other, to_text(there)))}});
+  throw UserError({{here.where, printable(fmt::format("{} is {} here, and {} by {}; one of the two is wrong", what,
+                                                      value, other, to_text(there)))}});
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ std::vector<Diagnostic> at_origin(const std::vector<Diagnostic>& errors, const s
         text += fmt::format(" ({})", line);
       }
     }
-    all.push_back({{where.file == name ? "" : where.file, where.file == name ? 0 : where.line, where.column},
-                   scenario::printable(text)});
+    all.push_back(
+        {{where.file == name ? "" : where.file, where.file == name ? 0 : where.line, where.column}, printable(text)});
   }
   return all;
 }
@@ -153,7 +153,7 @@ Imported import(const Asked& asked, const scenario::Files& files) {
 
   imported.yaml =
       to_yaml(draft, fmt::format("# Made by rehearse {} import from {}.\n# Behind each value: where it is from.\n",
-                                 program_version(), scenario::printable(fmt::format("{}", fmt::join(names, ", ")))));
+                                 program_version(), printable(fmt::format("{}", fmt::join(names, ", ")))));
   // A cluster is checked as a file of configs/clusters is.
   const std::string name = imported.part ? "clusters/imported.yaml" : kImported;
   auto checked =

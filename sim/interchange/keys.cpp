@@ -103,9 +103,7 @@ Json json_of(const Node& node) {
   return node.text;
 }
 
-void wrong(const Node& at, const std::string& message) {
-  throw UserError({{at.where(), scenario::printable(message)}});
-}
+void wrong(const Node& at, const std::string& message) { throw UserError({{at.where(), printable(message)}}); }
 
 const Node& mapping_of(const Source& source) {
   if (source.tree && source.tree->kind == Node::Kind::map) return *source.tree;

@@ -101,7 +101,7 @@ class MegatronCommand {
       if (!word.starts_with("--") || word.size() < 3)
         throw UserError(
             {{arguments_.value("", line_of(i)).where(),
-              scenario::printable(fmt::format(
+              printable(fmt::format(
                   "'{}' is no argument of Megatron-LM, which begin with --; give what stands behind the trainer's "
                   "name, or the whole command with torchrun or python in front",
                   word))}});

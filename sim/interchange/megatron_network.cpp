@@ -181,7 +181,7 @@ class MegatronNetwork {
       list.push_back(std::move(layer));
     }
     draft_.derive("model.layers", runs_of_layers(list),
-                  fmt::format("{} {}", network_.pattern->word, scenario::printable(letters)));
+                  fmt::format("{} {}", network_.pattern->word, printable(letters)));
   }
 
   MegatronReading& run_;

@@ -155,7 +155,7 @@ void MegatronReading::no_word(std::string_view name, const std::string& why, Key
 }
 
 void MegatronReading::contradict(std::string_view name, const std::string& message) const {
-  throw UserError({{place(name), scenario::printable(message)}});
+  throw UserError({{place(name), printable(message)}});
 }
 
 std::optional<std::vector<int>> layers_of_frequency(const Said<const Node*>& said) {

@@ -202,7 +202,7 @@ void Sources::read_toml(Source& source) {
     source.tree = TomlTree(*this, source.name).node(table);
   } catch (const toml::parse_error& e) {
     throw UserError({{{source.name, int(e.source().begin.line), int(e.source().begin.column)},
-                      scenario::printable(fmt::format("not valid TOML: {}", e.description()))}});
+                      printable(fmt::format("not valid TOML: {}", e.description()))}});
   } catch (const std::logic_error& e) {
     throw UserError({{{source.name, 0, 0}, fmt::format("not valid TOML: {}", e.what())}});
   }

@@ -28,7 +28,7 @@ class Xml {
   static constexpr int kDeepest = 64;
 
   [[noreturn]] void wrong(const std::string& what) const {
-    throw UserError({{{name_, line_, 0}, scenario::printable("not valid XML: " + what)}});
+    throw UserError({{{name_, line_, 0}, printable("not valid XML: " + what)}});
   }
   bool looking_at(std::string_view word) const { return text_.substr(at_).starts_with(word); }
   void skip(std::size_t count) {

@@ -76,7 +76,7 @@ class Origins {
     for (const auto& [file, name] : short_)
       for (auto at = text.find(file); at != text.npos; at = text.find(file, at + name.size()))
         text.replace(at, file.size(), name);
-    return scenario::printable(text);
+    return printable(text);
   }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Length kFewestNames = px(80), kMostNames = px(340), kBarsWidth = px(600), kTotals = px(190), kBar = px(18),
                  kBetween = px(6);
-constexpr Length kLetter = 620, kLegendLetter = 690;  // average letter at 12 pixels; for words that must not touch
+constexpr Length kLetter = 620;  // average one at 12 pixels
 
 double total(const Bars::Row& row) { return std::accumulate(row.values.begin(), row.values.end(), 0.); }
 
@@ -25,9 +25,9 @@ Rgb color_of_part(const Bars& bars, std::size_t part) {
 class BarsPicture {
  public:
   BarsPicture(const Bars& bars, const std::string& title) : bars_(bars), title_(title) {
-    most_ = bars.limit.value_or(0);
+    most_ = 0;
     for (const auto& row : bars.rows) most_ = std::max(most_, total(row));
-    if (bars.limit && *bars.limit > 4 * most_without_limit()) most_ = most_without_limit();  // far outside the picture
+    if (bars.limit && *bars.limit <= 4 * most_) most_ = std::max(most_, *bars.limit);  // else far outside the picture
     if (!(most_ > 0)) most_ = 1;
     std::size_t longest = 0;
     for (const auto& row : bars.rows) longest = std::max(longest, row.name.size());
@@ -41,7 +41,15 @@ class BarsPicture {
       out_.label(kMargin, y, title_, "font-size=\"15\" font-weight=\"600\"");
       y += px(14);
     }
-    if (bars_.parts.size() > 1) legend(y);
+    if (bars_.parts.size() > 1) {
+      std::vector<LegendEntry> entries;
+      for (std::size_t p = 0; p < bars_.parts.size(); ++p)
+        if (std::any_of(bars_.rows.begin(), bars_.rows.end(),
+                        [&](const auto& row) { return p < row.values.size() && row.values[p] > 0; }))
+          entries.push_back({color_of_part(bars_, p), bars_.parts[p]});
+      legend(out_, left(), left() + kBarsWidth + kTotals, y += px(8), entries);
+      y += px(12);
+    }
     if (bars_.limit && *bars_.limit <= most_) y += px(12);
     const Length top = y;
     const ElidedRows fold = elided_rows(std::uint32_t(bars_.rows.size()), kMostBars);
@@ -66,11 +74,6 @@ class BarsPicture {
 
  private:
   Length left() const { return kMargin + names_; }
-  double most_without_limit() const {
-    double most = 0;
-    for (const auto& row : bars_.rows) most = std::max(most, total(row));
-    return most;
-  }
   Length place(double amount) const { return Length(std::llround(amount / most_ * double(kBarsWidth))); }
 
   void row(const Bars::Row& row, Length y) {
@@ -93,23 +96,6 @@ class BarsPicture {
     }
     const auto words = show_amount(total(row), bars_.unit) + (row.more.empty() ? "" : "  " + row.more);
     out_.label(left() + place(total(row)) + px(6), y + px(13), words, fmt::format("font-size=\"11\" {}", kMuted));
-  }
-
-  void legend(Length& y) {
-    y += px(8);
-    Length at = left();
-    for (std::size_t p = 0; p < bars_.parts.size(); ++p) {
-      const bool there = std::any_of(bars_.rows.begin(), bars_.rows.end(),
-                                     [&](const auto& row) { return p < row.values.size() && row.values[p] > 0; });
-      if (!there) continue;
-      const Length width = px(16) + Length(bars_.parts[p].size()) * kLegendLetter + px(14);
-      if (at > left() && at + width > left() + kBarsWidth + kTotals) at = left(), y += px(18);
-      out_.rectangle(at, y - px(10), px(11), px(11),
-                     fmt::format("fill=\"{}\" rx=\"2\"", color_of_part(bars_, p).text()));
-      out_.label(at + px(16), y, bars_.parts[p], "font-size=\"12\"");
-      at += width;
-    }
-    y += px(12);
   }
 
   const Bars& bars_;
@@ -140,7 +126,8 @@ Table table_of(const Bars& bars) {
     cells.push_back({row.name});
     for (std::size_t p = 0; p < bars.parts.size(); ++p) {
       const double value = p < row.values.size() ? row.values[p] : 0;
-      const auto json = replaced(replaced(bars.json, "{row}", std::to_string(r)), "{part}", bars.parts[p]);
+      const auto json = replaced(replaced(replaced(bars.json, "{row}", std::to_string(r)), "{name}", row.name),
+                                 "{part}", bars.parts[p]);
       cells.push_back({show_amount(value, bars.unit), value, json});
     }
     if (sums) cells.push_back({show_amount(total(row), bars.unit), total(row)});

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "page/markup.hpp"
 
@@ -83,6 +84,19 @@ class Canvas {
  private:
   std::string body_;
 };
+
+// Colours with their names, side by side, and in further lines where one is full; `y`: the base line of the last one.
+struct LegendEntry {
+  Rgb color;
+  std::string name;
+};
+struct LegendStyle {
+  Length side, up, words, letter, gap, line;  // of a square; where words begin; an average letter; between lines
+};
+inline constexpr LegendStyle kSmallLegend{px(11), px(10), px(16), 690, px(14), px(18)},
+    kLargeLegend{px(16), px(12), px(22), 620, px(18), px(22)};
+void legend(Canvas& out, Length left, Length right, Length& y, const std::vector<LegendEntry>& entries,
+            const LegendStyle& style = kSmallLegend);
 
 inline std::string svg_document(Length width, Length height, std::string_view title, const Canvas& canvas) {
   return fmt::format(

@@ -12,13 +12,6 @@
 namespace rehearsal::page {
 namespace {
 
-template <class... Parts>
-struct Overloaded : Parts... {
-  using Parts::operator()...;
-};
-template <class... Parts>
-Overloaded(Parts...) -> Overloaded<Parts...>;
-
 std::string identifier(std::string_view title) {
   std::string id;
   for (const char c : title) {
@@ -31,9 +24,10 @@ std::string identifier(std::string_view title) {
 }
 
 std::string value(const Value& v) {
-  if (!v.number) return escaped(v.text);
+  auto text = v.strong ? "<strong>" + escaped(v.text) + "</strong>" : escaped(v.text);
+  if (!v.number) return text;
   const auto where = v.json.empty() ? "" : fmt::format(" data-json=\"{}\"", escaped(v.json));
-  return fmt::format("<data value=\"{}\"{}>{}</data>", Json(*v.number).dump(), where, escaped(v.text));
+  return fmt::format("<data value=\"{}\"{}>{}</data>", Json(*v.number).dump(), where, text);
 }
 
 std::string html_of(const Table& table) {
@@ -53,43 +47,36 @@ std::string html_of(const Table& table) {
 }
 
 // A drawing and its numbers as a table, for accessibility and for copying.
-std::string figure(const std::string& svg, const Table* numbers) {
+std::string figure(const std::string& svg, const Table& numbers) {
   auto html = "<figure class=\"drawing\">" + svg + "</figure>\n";
-  if (numbers) html += "<details><summary>as a table</summary>" + html_of(*numbers) + "</details>\n";
+  if (!numbers.head.empty()) html += "<details><summary>as a table</summary>" + html_of(numbers) + "</details>\n";
   return html;
 }
 
 std::string content(const Block& block) {
-  return std::visit(Overloaded{[](const Paragraph& p) { return "<p>" + escaped(p.text) + "</p>\n"; },
-                               [](const Entries& list) {
-                                 std::string html = "<ul>\n";
-                                 for (const auto& entry : list.entries) html += "<li>" + escaped(entry) + "</li>\n";
-                                 return html + "</ul>\n";
-                               },
-                               [](const Facts& facts) {
-                                 std::string html = "<dl class=\"facts\">\n";
-                                 for (const auto& f : facts.facts)
-                                   html += fmt::format(
-                                       "<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(f.name), value(f.value),
-                                       f.more.empty() ? "" : "<span class=\"more\">" + escaped(f.more) + "</span>");
-                                 return html + "</dl>\n";
-                               },
-                               [](const Table& table) { return html_of(table); },
-                               [](const Bars& bars) {
-                                 const auto numbers = table_of(bars);
-                                 return figure(draw(bars, ""), &numbers);
-                               },
-                               [](const Scatter& scatter) {
-                                 const auto numbers = table_of(scatter);
-                                 return figure(draw(scatter, ""), &numbers);
-                               },
-                               [&](const Timeline& timeline) { return html_timeline(timeline.drawing, block.title); },
-                               [](const Picture& picture) { return figure(picture.svg, nullptr); },
-                               [](const Verbatim& verbatim) {
-                                 return "<div><button class=\"copy\" hidden>copy</button><pre>" +
-                                        escaped(verbatim.text) + "</pre></div>\n";
-                               }},
-                    block.content);
+  std::string html;
+  if (const auto* p = std::get_if<Paragraph>(&block.content)) return "<p>" + escaped(p->text) + "</p>\n";
+  if (const auto* list = std::get_if<Entries>(&block.content)) {
+    for (const auto& entry : list->entries) html += "<li>" + escaped(entry) + "</li>\n";
+    return "<ul>\n" + html + "</ul>\n";
+  }
+  if (const auto* facts = std::get_if<Facts>(&block.content)) {
+    for (const auto& f : facts->facts) {
+      auto more = sentence({"", {}, "", f.beside}, value);
+      more.erase(0, more.find_first_not_of(" ;"));  // stands below the value, and does not go on after it
+      if (!f.more.empty()) more += (more.empty() ? "" : "; ") + escaped(f.more);
+      if (!more.empty()) more = "<span class=\"more\">" + more + "</span>";
+      html += fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(f.name), value(f.value), more);
+    }
+    return "<dl class=\"facts\">\n" + html + "</dl>\n";
+  }
+  if (const auto* table = std::get_if<Table>(&block.content)) return html_of(*table);
+  if (const auto* bars = std::get_if<Bars>(&block.content)) return figure(draw(*bars, ""), table_of(*bars));
+  if (const auto* scatter = std::get_if<Scatter>(&block.content)) return figure(draw(*scatter, ""), table_of(*scatter));
+  if (const auto* drawn = std::get_if<Timeline>(&block.content)) return html_timeline(drawn->drawing, block.title);
+  if (const auto* picture = std::get_if<Picture>(&block.content)) return figure(picture->svg, {});
+  return "<div><button class=\"copy\" hidden>copy</button><pre>" + escaped(std::get<Verbatim>(block.content).text) +
+         "</pre></div>\n";
 }
 
 std::string html_of(const Block& block) {
@@ -115,13 +102,12 @@ std::string inks() {
   return css + fmt::format(".drawing svg [stroke=\"{}\"] {{ stroke: var(--ink); }}\n", kInk);
 }
 
-// JSON in which nothing ends a script.
+}  // namespace
+
 std::string in_script(std::string json) {
   for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
   return json;
 }
-
-}  // namespace
 
 std::string html(const Page& page) {
   std::string html = fmt::format(

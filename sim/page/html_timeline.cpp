@@ -226,10 +226,8 @@ class TimelineOf {
       std::nth_element(lengths.begin(), lengths.begin() + std::ptrdiff_t(lengths.size() / 2), lengths.end());
       typical = std::max<std::int64_t>(1, lengths[lengths.size() / 2]);
     }
-    auto json = fmt::format("{{\"span\":{},\"unit\":{},\"typical\":{},\"rows\":[{}],\"words\":{},\"labels\":{}}}",
-                            span_, unit_, typical, rows, Json(words).dump(), Json(labels).dump());
-    for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
-    return json;
+    return in_script(fmt::format("{{\"span\":{},\"unit\":{},\"typical\":{},\"rows\":[{}],\"words\":{},\"labels\":{}}}",
+                                 span_, unit_, typical, rows, Json(words).dump(), Json(labels).dump()));
   }
 
   const Drawing& drawing_;

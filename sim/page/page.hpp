@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ struct Value {
   std::string text;
   std::optional<double> number = {};
   std::string json = {};  // JSON pointer (RFC 6901): "/ranks/0/busy_s"; empty: the number is derived
+  bool strong = false;
 };
 
 struct Paragraph {
@@ -30,15 +32,20 @@ struct Paragraph {
 struct Entries {  // a list of sentences
   std::vector<std::string> entries;
 };
-// Headline figures: name, value and a short note.
+// Headline figures: name, value and a short note. `beside`: further values and words that end the same sentence, each
+// after a comma unless it begins with another sign or a space.
 struct Fact {
   std::string name;
   Value value;
   std::string more = {};
+  std::vector<Value> beside = {};
 };
 struct Facts {
   std::vector<Fact> facts;
 };
+// A fact's value and those beside it, each as `shown`.
+std::string sentence(const Fact& fact, const std::function<std::string(const Value&)>& shown);
+
 struct Table {
   std::vector<std::string> head;  // all empty: text has no line for it
   std::vector<std::vector<Value>> rows;
@@ -63,13 +70,13 @@ struct Bars {
     std::vector<double> values;  // one per part, none negative
     std::string more = {};       // printed after the bar's total
   };
-  std::vector<std::string> parts;
+  std::vector<std::string> parts = {};
   std::vector<Rgb> colors = {};  // by part; empty: series()
-  std::vector<Row> rows;
+  std::vector<Row> rows = {};
   Unit unit = Unit::none;
   std::optional<double> limit = {};  // a line across all bars, in `unit`
   std::string limit_name = {};
-  std::string json = {};  // pattern of the values' JSON pointers, with {row} and {part} (names in JSON)
+  std::string json = {};  // pattern of the values' JSON pointers, with {row} (its place), {name} and {part}
 };
 
 // A scatter plot of two amounts.
@@ -112,7 +119,7 @@ struct Verbatim {
 struct Block {
   std::string title;  // may be empty
   std::variant<Paragraph, Entries, Facts, Table, Bars, Scatter, Timeline, Picture, Verbatim> content;
-  std::string name = {};  // for --picture; set on drawings, and on texts that explain why a drawing is missing
+  std::string name = {};  // for --svg and --picture, of drawings, and of texts that say why one is missing
   std::string note = {};  // below it
   bool folded = false;    // collapsed in a document
 };
@@ -130,6 +137,8 @@ struct Page {
   std::string trace = {};  // a Chrome trace in JSON, for a button that opens it in ui.perfetto.dev; empty: none
 };
 
+// In a terminal: titles of blocks are headings, those of sections are not shown, nor are drawings but bars, of their
+// first part against `limit`.
 std::string text(const Page& page, const TextStyle& style);
 
 // One document: no network, opens from disk, light and dark. Drawings come with their numbers as tables.

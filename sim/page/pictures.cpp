@@ -54,6 +54,7 @@ std::string svg(const Page& page, const std::string& name) {
         if (const auto* why = std::get_if<Paragraph>(&block.content); why && !block.name.empty()) missing = why->text;
         continue;
       }
+      if (block.name.empty()) continue;
       names.push_back(block.name);
       if (name.empty() || block.name == name) drawings.push_back(&block);
     }
@@ -97,6 +98,18 @@ std::string show_amount(double amount, Unit unit) {
   }
   return std::abs(amount) >= 1e4 && std::abs(amount) < 1e15 && amount > 0 ? grouped(std::uint64_t(std::llround(amount)))
                                                                           : fmt::format("{:.4g}", amount);
+}
+
+void legend(Canvas& out, Length left, Length right, Length& y, const std::vector<LegendEntry>& entries,
+            const LegendStyle& style) {
+  Length at = left;
+  for (const auto& [color, name] : entries) {
+    const Length width = style.words + Length(name.size()) * style.letter + style.gap;
+    if (at > left && at + width > right) at = left, y += style.line;
+    out.rectangle(at, y - style.up, style.side, style.side, fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
+    out.label(at + style.words, y, name, "font-size=\"12\"");
+    at += width;
+  }
 }
 
 Rgb series(std::size_t n) {

@@ -108,7 +108,12 @@ class ScatterPicture {
     curve();
     points();
     Length bottom = top_ + kHeight + px(46);
-    legend(bottom);
+    if (scatter_.series.size() > 1 && scatter_.series.size() <= kMostInLegend) {
+      std::vector<LegendEntry> entries;
+      for (const auto& name : scatter_.series) entries.push_back({series(entries.size()), name});
+      legend(out_, kLeft, kLeft + kWidth, bottom += px(12), entries);
+      bottom += px(12);
+    }
     return svg_document(kLeft + kWidth + px(60), bottom, title_, out_);
   }
 
@@ -170,20 +175,6 @@ class ScatterPicture {
         out_.raw(tips && !p.tip.empty() ? fmt::format("><title>{}</title></circle>\n", escaped(p.tip)) : "/>\n");
         if (marked && !p.label.empty()) out_.label(x(p.x) + px(9), y(p.y) - px(5), p.label, "font-size=\"11\"");
       }
-  }
-
-  void legend(Length& bottom) {
-    if (scatter_.series.size() < 2 || scatter_.series.size() > kMostInLegend) return;
-    Length at = kLeft;
-    bottom += px(12);
-    for (std::size_t s = 0; s < scatter_.series.size(); ++s) {
-      const Length width = px(16) + Length(scatter_.series[s].size()) * 620 + px(16);
-      if (at > kLeft && at + width > kLeft + kWidth) at = kLeft, bottom += px(18);
-      out_.rectangle(at, bottom - px(10), px(11), px(11), fmt::format("fill=\"{}\" rx=\"5\"", series(s).text()));
-      out_.label(at + px(16), bottom, scatter_.series[s], "font-size=\"12\"");
-      at += width;
-    }
-    bottom += px(12);
   }
 
   const Scatter& scatter_;

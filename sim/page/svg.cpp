@@ -50,11 +50,12 @@ class TimedBoxes {
     heading(y);
     y += px(18);
     rows(y);
-    axis(y);
+    time_axis(out_, left(), width_, y, span_);
     y += px(30);
     if (!drawing_.memory.empty()) memory(y);
     legend(y);
-    return wrapped(y + px(14));
+    return svg_document(left() + width_ + kMargin + px(28), y + px(14), drawing_.title + ": " + drawing_.subtitle,
+                        out_);
   }
 
  private:
@@ -158,9 +159,6 @@ class TimedBoxes {
     out.label((from + to) / 2, top + height / 2 + size * 35 / 100, box.label,
               fmt::format("font-size=\"{}\" fill=\"{}\"", text_of(size), ink_on(color)));
   }
-
-  // --- time ---------------------------------------------------------------------------------------------------------
-  void axis(Length bottom) { time_axis(out_, left(), width_, bottom, span_); }
 
   // --- memory -------------------------------------------------------------------------------------------------------
   void memory(Length& y) {
@@ -283,11 +281,6 @@ class TimedBoxes {
     if (at == left() || at + width <= left() + width_) return;
     at = left();
     y += px(22);
-  }
-
-  std::string wrapped(Length height) const {
-    const Length width = left() + width_ + kMargin + px(28);
-    return svg_document(width, height, drawing_.title + ": " + drawing_.subtitle, out_);
   }
 
   const Drawing& drawing_;

@@ -2,9 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
-#include "base/quantity_text.hpp"
 #include "page/grid.hpp"
 #include "page/layout.hpp"
 #include "page/page.hpp"
@@ -17,6 +16,11 @@ constexpr std::size_t kColumnGap = 2, kLeastWords = 16, kBelow = 4;
 std::string padded(const std::string& cell, std::size_t width, bool left) {
   const std::string space(width - std::min(width, columns(cell)), ' ');
   return left ? cell + space : space + cell;
+}
+
+std::string trimmed(std::string line) {
+  while (line.ends_with(' ')) line.pop_back();
+  return line;
 }
 
 struct Columns {
@@ -66,7 +70,7 @@ std::string text(const Table& table, const Paint& paint, int most) {
     std::string text;
     for (const auto c : some.at) {
       if (c == some.at.back() && some.below) {
-        while (text.ends_with(' ')) text.pop_back();
+        text = trimmed(std::move(text));
         const std::string margin(kBelow, ' ');
         if (!cell_of(c).empty()) text += "\n" + margin + wrap(cell_of(c), std::size_t(most), margin, kBelow);
         return text;
@@ -79,8 +83,7 @@ std::string text(const Table& table, const Paint& paint, int most) {
       else
         text += padded(cell_of(c), width[c], left);
     }
-    while (text.ends_with(' ')) text.pop_back();
-    return text;
+    return trimmed(std::move(text));
   };
   std::string text;
   for (const auto& some : folded(width, table.words, most > 0 ? std::size_t(most) : SIZE_MAX)) {
@@ -110,73 +113,61 @@ void elide(Table& table, std::uint32_t most) {
   table.rows.insert(table.rows.erase(first, first + fold.hidden), {{"..."}});
 }
 
+std::string sentence(const Fact& fact, const std::function<std::string(const Value&)>& shown) {
+  auto text = shown(fact.value);
+  for (const auto& value : fact.beside)
+    if (!value.text.empty())
+      text += (text.empty() || std::string_view(" ,;:)").find(value.text[0]) != std::string::npos ? "" : ", ") +
+              shown(value);
+  return text;
+}
+
 namespace {
 
-std::string text_of(const Drawing& drawing, const TextStyle& style) {
-  std::vector<GridSpan> spans;
-  for (const auto& box : drawing.boxes) {
-    std::uint32_t label = kNoLabel;
-    if (!box.label.empty() && box.label.find_first_not_of("0123456789") == std::string::npos)
-      label = std::uint32_t(std::stoul(box.label));
-    spans.push_back({box.row, box.start, box.end, box.kind, label});
+std::string content(const Block& block, const TextStyle& style) {
+  const Paint paint{style.color};
+  std::string text;
+  if (const auto* paragraph = std::get_if<Paragraph>(&block.content)) return paragraph->text + "\n";
+  if (const auto* list = std::get_if<Entries>(&block.content)) {
+    for (const auto& entry : list->entries) text += "  - " + entry + "\n";
+  } else if (const auto* facts = std::get_if<Facts>(&block.content)) {
+    std::size_t names = 11;
+    for (const auto& fact : facts->facts) names = std::max(names, fact.name.size());
+    for (const auto& fact : facts->facts) {
+      auto said = sentence(fact, [&](const Value& v) { return v.strong ? paint.bold(v.text) : v.text; });
+      if (!fact.more.empty()) said = padded(said, 16, true) + " " + paint.dim(fact.more);
+      text += trimmed(fmt::format("  {:<{}}  {}", fact.name, names, said)) + "\n";
+    }
+  } else if (const auto* table = std::get_if<Table>(&block.content)) {
+    return page::text(*table, paint, style.width);
+  } else if (const auto* bars = std::get_if<Bars>(&block.content)) {
+    const int longest = std::clamp(style.width - 44, 10, 40);
+    for (const auto& row : bars->rows)
+      text +=
+          trimmed(fmt::format("  {:<14} {:>12} {:>8}  {}", row.name, show_amount(row.values[0], bars->unit), row.more,
+                              std::string(std::size_t(std::lround(row.values[0] / *bars->limit * longest)), '#'))) +
+          "\n";
+  } else if (const auto* verbatim = std::get_if<Verbatim>(&block.content)) {
+    return verbatim->text;
   }
-  GridOptions options;
-  options.width = style.width, options.color = style.color;
-  if (!drawing.row_names.empty()) options.row_name = [&](std::uint32_t row) { return drawing.row_names[row]; };
-  return draw_grid(spans, drawing.rows, options);
-}
-
-// In place of a picture, the title that it has for screen readers.
-std::string title_of(const std::string& svg) {
-  const auto from = svg.find("<title>"), to = svg.find("</title>");
-  return from == std::string::npos ? "" : "(a picture: " + svg.substr(from + 7, to - from - 7) + ")\n";
-}
-
-std::string content(const Block& block, const TextStyle& style, const Paint& paint) {
-  struct Visitor {
-    const TextStyle& style;
-    const Paint& paint;
-    std::size_t width() const { return std::size_t(std::max(20, style.width)); }
-    std::string operator()(const Paragraph& p) const { return wrap(p.text, width()) + "\n"; }
-    std::string operator()(const Entries& list) const {
-      std::string text;
-      for (const auto& entry : list.entries) text += "  - " + wrap(entry, width(), "    ", 4) + "\n";
-      return text;
-    }
-    std::string operator()(const Facts& facts) const {
-      std::size_t longest = 0;
-      for (const auto& f : facts.facts) longest = std::max(longest, f.name.size());
-      std::string text;
-      for (const auto& f : facts.facts)
-        text += fmt::format("{:<{}}  {}{}\n", f.name, longest, paint.bold(f.value.text),
-                            f.more.empty() ? "" : "  " + paint.dim(f.more));
-      return text;
-    }
-    std::string operator()(const Table& table) const { return page::text(table, paint, style.width); }
-    std::string operator()(const Bars& bars) const { return page::text(table_of(bars), paint, style.width); }
-    std::string operator()(const Scatter& scatter) const { return page::text(table_of(scatter), paint, style.width); }
-    std::string operator()(const Timeline& timeline) const { return text_of(timeline.drawing, style); }
-    std::string operator()(const Picture& picture) const { return title_of(picture.svg); }
-    std::string operator()(const Verbatim& verbatim) const { return verbatim.text; }
-  };
-  return std::visit(Visitor{style, paint}, block.content);
+  return text;
 }
 
 }  // namespace
 
 std::string text(const Page& page, const TextStyle& style) {
   const Paint paint{style.color};
+  const int most = std::max(20, style.width);
   auto text = paint.bold(page.title) + "\n";
-  if (!page.subtitle.empty()) text += wrap(page.subtitle, std::size_t(std::max(20, style.width))) + "\n";
-  for (const auto& section : page.sections) {
-    text += "\n" + paint.bold(section.title) + "\n";
+  if (!page.subtitle.empty()) text += page.subtitle + "\n";
+  for (const auto& section : page.sections)
     for (const auto& block : section.blocks) {
-      if (!block.title.empty()) text += paint.dim(block.title) + "\n";
-      text += content(block, style, paint);
-      if (!block.note.empty()) text += paint.dim(wrap(block.note, std::size_t(std::max(20, style.width)))) + "\n";
+      const auto inside = content(block, style);
+      if (inside.empty()) continue;
+      text += "\n" + (block.title.empty() ? "" : paint.bold(block.title) + "\n") + inside;
+      if (!block.note.empty()) text += paint.dim(wrap("  " + block.note, std::size_t(most), "  ")) + "\n";
     }
-  }
-  return text;
+  return fit(text, style.width);
 }
 
 }  // namespace rehearsal::page

@@ -33,16 +33,16 @@ Json key_and_value(const explore::Change& change) {
 
 Shown<PathPiece> piece() {
   return Shown<PathPiece>("Pieces of the critical path.")
-      .figure("category", Unit::none, "category", "", [](auto& p) { return graph::name(p.category); })
+      .figure("category", "category", "", [](auto& p) { return graph::name(p.category); })
       .figure("share", Unit::share, "of the step", "", &PathPiece::share)
       .figure("time_s", Unit::seconds, "time", "", &PathPiece::time)
-      .figure("text", Unit::none, "piece of the critical path", "in words", &PathPiece::text);
+      .figure("text", "piece of the critical path", "in words", &PathPiece::text);
 }
 
 Shown<Beside<explore::Turn>> turn() {
   using Turn = Beside<explore::Turn>;
   return Shown<Turn>("A number with another value, and the step with it.")
-      .figure("set", Unit::none, "--set", "as --set takes it", [](auto& t) { return t.of.set; })
+      .figure("set", "--set", "as --set takes it", [](auto& t) { return t.of.set; })
       .figure("change", Unit::share, "change", "of the number", [](auto& t) { return t.of.change; })
       .figure("iteration_s", Unit::seconds, "iteration", "", [](auto& t) { return t.of.iteration; })
       .figure("iteration_change", Unit::change, "a tenth better", "of the iteration",
@@ -52,9 +52,9 @@ Shown<Beside<explore::Turn>> turn() {
 Shown<Beside<Sensitivity>> sensitivity() {
   using S = Beside<Sensitivity>;
   return Shown<S>("What each number is worth: the step with it a tenth better, and a tenth worse.")
-      .figure("key", Unit::none, "key", "", [](auto& s) { return s.of.key; })
-      .figure("kind", Unit::none, "kind", "rate, time, measured or factor", [](auto& s) { return name(s.of.kind); })
-      .figure("value", Unit::none, "now", "", [](auto& s) { return s.of.value; })
+      .figure("key", "key", "", [](auto& s) { return s.of.key; })
+      .figure("kind", "kind", "rate, time, measured or factor", [](auto& s) { return name(s.of.kind); })
+      .figure("value", "now", "", [](auto& s) { return s.of.value; })
       .also(turn(),
             [](const S& s) {
               return Beside<explore::Turn>{s.of.better, s.now};
@@ -63,13 +63,12 @@ Shown<Beside<Sensitivity>> sensitivity() {
              [](const S& s) {
                return Beside<explore::Turn>{s.of.worse, s.now};
              })
-      .figure("elasticity", Unit::none, "elasticity", "d ln iteration / d ln value",
-              [](auto& s) { return s.of.elasticity; })
+      .figure("elasticity", "elasticity", "d ln iteration / d ln value", [](auto& s) { return s.of.elasticity; })
       .figure("share", Unit::share, "share", "of the step that is due to this resource",
               [](auto& s) { return s.of.counted() ? Json(s.of.share()) : Json(); })
-      .figure("follows", Unit::none, "follows", "the key that it is derived from unless given",
+      .figure("follows", "follows", "the key that it is derived from unless given",
               [](auto& s) { return s.of.follows.empty() ? Json() : Json(s.of.follows); })
-      .figure("assumed", Unit::none, "assumed", "not measured", [](auto& s) { return s.of.assumed; })
+      .figure("assumed", "assumed", "not measured", [](auto& s) { return s.of.assumed; })
       .figure("fitted_width", Unit::share, "width", "uncertainty of a value fitted to training runs",
               [](auto& s) { return s.of.width > 0 ? Json(s.of.width) : Json(); });
 }
@@ -78,30 +77,30 @@ Shown<Sensitivities> sensitivity_sum() {
   return Shown<Sensitivities>("Shares of all resources, whose unit has time in it.")
       .figure("shares", Unit::share, "sum", "", &Sensitivities::sum)
       .figure("all_at_once", Unit::share, "together", "all scaled at once", &Sensitivities::together)
-      .figure("missing", Unit::none, "missing", "why the sum is not one", &Sensitivities::missing)
-      .figure("idle", Unit::none, "idle", "numbers without effect", &Sensitivities::idle);
+      .figure("missing", "missing", "why the sum is not one", &Sensitivities::missing)
+      .figure("idle", "idle", "numbers without effect", &Sensitivities::idle);
 }
 
 using OneChange = Beside<explore::Advice>;
 Shown<OneChange> advice() {
   return Shown<OneChange>("Changes of one choice, each predicted in full.")
-      .figure("set", Unit::none, "--set", "", [](auto& a) { return key_and_value(a.of.set); })
+      .figure("set", "--set", "", [](auto& a) { return key_and_value(a.of.set); })
       .figure("iteration_s", Unit::seconds, "iteration", "", [](auto& a) { return a.of.iteration; })
       .figure("iteration_change", Unit::change, "against now", "", [](auto& a) { return a.of.iteration / a.now - 1; })
       .figure("memory_bytes", Unit::bytes, "memory", "of the fullest GPU", [](auto& a) { return a.of.memory; })
       .figure("memory_change_bytes", Unit::bytes, "more memory", "", [](auto& a) { return a.of.memory_change; })
-      .figure("fits", Unit::none, "fits", "", [](auto& a) { return a.of.fits; });
+      .figure("fits", "fits", "", [](auto& a) { return a.of.fits; });
 }
 
 Shown<explore::Advised> tried() {
   using explore::Advised;
   return Shown<Advised>("What was tried.")
-      .figure("legal", Unit::none, "legal", "", [](auto& a) { return a.all.size() + a.same; })
-      .figure("unfit", Unit::none, "unfit", "",
+      .figure("legal", "legal", "", [](auto& a) { return a.all.size() + a.same; })
+      .figure("unfit", "unfit", "",
               [](auto& a) { return std::count_if(a.all.begin(), a.all.end(), [](auto& one) { return !one.fits; }); })
-      .figure("same", Unit::none, "same", "without effect", &Advised::same)
-      .figure("illegal", Unit::none, "illegal", "that the scenario forbids", &Advised::illegal)
-      .figure("failed", Unit::none, "failed", "a bug of this program", [](auto& a) {
+      .figure("same", "same", "without effect", &Advised::same)
+      .figure("illegal", "illegal", "that the scenario forbids", &Advised::illegal)
+      .figure("failed", "failed", "a bug of this program", [](auto& a) {
         auto list = Json::array();
         for (const auto& change : a.failed) list.push_back(key_and_value(change));
         return list;
@@ -111,16 +110,16 @@ Shown<explore::Advised> tried() {
 Shown<std::vector<Limit>> limits() {
   using Limits = std::vector<Limit>;
   return Shown<Limits>("What each part of the machine would need by itself.")
-      .figure("nearest", Unit::none, "nearest", "", [](auto& l) { return l.empty() ? Json() : Json(l.front().name); })
+      .figure("nearest", "nearest", "", [](auto& l) { return l.empty() ? Json() : Json(l.front().name); })
       .rows("parts",
             Shown<Limit>("Largest share first.")
-                .figure("name", Unit::none, "part of the machine", "", &Limit::name)
-                .figure("amount", Unit::none, "amount", "", [](auto& l) { return number(l.amount); })
-                .figure("unit", Unit::none, "unit", "", &Limit::unit)
-                .figure("rate_per_s", Unit::none, "a second", "", &Limit::rate)
+                .figure("name", "part of the machine", "", &Limit::name)
+                .figure("amount", "moves", "", [](auto& l) { return number(l.amount); })
+                .figure("unit", "unit", "", &Limit::unit)
+                .figure("rate_per_s", "at", "", &Limit::rate)
                 .figure("time_s", Unit::seconds, "alone", "", &Limit::seconds)
                 .figure("share", Unit::share, "of the step", "", &Limit::share)
-                .figure("most_on", Unit::none, "most on", "", &Limit::whose),
+                .figure("most_on", "most on", "", &Limit::whose),
             [](const Limits& l) -> const Limits& { return l; });
 }
 
@@ -132,7 +131,7 @@ const Shown<Explanation>& explain_answer() {
       Shown<Explanation>("What decides the step, what each number is worth, and what to change.")
           .also(who_and_what(), summary)
           .figure("iteration_s", Unit::seconds, "iteration", "", [=](auto& e) { return summary(e).iteration; })
-          .figure("fits", Unit::none, "fits", "", [=](auto& e) { return summary(e).fits; })
+          .figure("fits", "fits", "", [=](auto& e) { return summary(e).fits; })
           .rows("critical_path", piece(), [](auto& e) { return e.path ? &*e.path : nullptr; })
           .or_left_out()
           .rows("sensitivity", sensitivity(),

@@ -1,3 +1,4 @@
+// `explain` as a page. Its text is that page without drawings and without what moves the step by little.
 #include "report/explain_report.hpp"
 
 #include <fmt/format.h>
@@ -9,8 +10,7 @@
 #include "base/decimal.hpp"
 #include "base/program.hpp"
 #include "base/quantity_text.hpp"
-#include "page/layout.hpp"
-#include "report/json.hpp"
+#include "report/pages.hpp"
 
 namespace rehearsal::report {
 
@@ -22,11 +22,11 @@ using explore::Sensitivity;
 
 // Text omits anything smaller, unless everything is requested.
 constexpr double kLeastPiece = .005, kLeastMove = 5e-4, kLeastGain = 5e-5;
+constexpr std::size_t kMostBarsShown = 24;
 
 double change(const Explanation& e, Time iteration) { return iteration / e.prediction->summary.iteration - 1; }
-
-std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f}", 100 * share, digits); }
-std::string signed_percent(double share) { return fmt::format("{:+.2f}", 100 * share); }
+bool fits_now(const Explanation& e) { return e.prediction->summary.fits.value_or(true); }
+std::string settings(const Advice& advice) { return fmt::format("{}", fmt::join(advice.set, " ")); }
 
 std::string memory_change(const Explanation& e, double bytes_more) {
   if (e.prediction->summary.abstract) return fmt::format("{:+g}", bytes_more);
@@ -45,137 +45,182 @@ std::string marks(const Sensitivity& s) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-class Text {
+class ExplainPage {
  public:
-  Text(const Explanation& e, const ExplainOptions& options) : e_(e), options_(options), paint_{options.style.color} {}
+  ExplainPage(const Explanation& e, bool all, const Asked* asked) : e_(e), all_(all || asked), asked_(asked) {}
 
-  std::string run() {
+  Page write() {
     const auto& s = e_.prediction->summary;
-    text_ = fmt::format("{}: an iteration takes {}\n", paint_.bold(s.name), show(s.iteration));
-    answer();
+    page_.title = fmt::format("{}: an iteration takes {}", s.name, show(s.iteration));
+    page_.made_by = "rehearse " + program_version();
+    section("The step");
+    add({"", Facts{answer()}});
+    draw({"Where the time goes on each rank", breakdown_bars(*e_.prediction), "breakdown"});
     if (e_.path) path();
     if (e_.limits && !e_.limits->empty()) limits();
     if (e_.sensitivities) sensitivities();
     if (e_.advised) advice();
-    return text_;
+    if (asked_) page_.sections.push_back(scenario_section(*asked_));
+    return std::move(page_);
   }
 
  private:
-  void heading(const std::string& words) { text_ += "\n" + paint_.bold(words) + "\n"; }
-  void says(const std::string& words) { text_ += wrap("  " + words, std::size_t(options_.style.width), "  ") + "\n"; }
-
-  void rows(const std::vector<std::vector<std::string>>& all, std::vector<bool> words) {
-    const auto lines = table(all, paint_, std::max(20, options_.style.width - 2), std::move(words));
-    std::size_t from = 0;
-    for (std::size_t end; (end = lines.find('\n', from)) != std::string::npos; from = end + 1)
-      text_ += (end > from ? "  " : "") + lines.substr(from, end + 1 - from);
+  void section(const char* title) { page_.sections.push_back({title, {}}); }
+  void add(Block block) { page_.sections.back().blocks.push_back(std::move(block)); }
+  void draw(Block block) {
+    if (asked_) add(std::move(block));
+  }
+  // Leaves out the rows that move the step by little; returns how many.
+  template <class Rows, class IsSmall>
+  std::size_t omit(Table& table, const Rows& rows, const IsSmall& is_small) const {
+    if (all_) return 0;
+    std::vector<std::vector<Value>> kept;
+    for (std::size_t i = 0; i < rows.size(); i++)
+      if (!is_small(rows[i])) kept.push_back(std::move(table.rows[i]));
+    table.rows = std::move(kept);
+    return rows.size() - table.rows.size();
   }
 
   // The summary that most readers want.
-  void answer() {
+  std::vector<Fact> answer() const {
+    std::vector<Fact> facts;
+    if (asked_) facts.push_back(shown_.fact("/iteration_s"));
     if (e_.limits && !e_.limits->empty())
-      line("Limit",
-           fmt::format("{}: busy {} % of the step", e_.limits->front().name, percent(e_.limits->front().share)));
-    if (e_.sensitivities && !e_.sensitivities->all.empty()) {
-      const auto& s = e_.sensitivities->all.front();
-      line("Parameter", fmt::format("{} moves the step most: {} % when it is 10 % better", s.key,
-                                    signed_percent(change(e_, s.better.iteration))));
-    }
-    if (!e_.advised) return;
-    const auto& chosen = e_.chosen;
-    const bool fits = e_.prediction->summary.fits.value_or(true);
-    const auto best = std::find_if(chosen.begin(), chosen.end(), [&](const Advice* a) {
+      facts.push_back({"Limit",
+                       shown_.value("/limits/nearest", "{}: busy"),
+                       "",
+                       {shown_.value("/limits/parts/0/share", " {} of the step")}});
+    if (e_.sensitivities && !e_.sensitivities->all.empty())
+      facts.push_back({"Parameter",
+                       shown_.value("/sensitivity/0/key", "{} moves the step most"),
+                       "",
+                       {shown_.value("/sensitivity/0/iteration_change", ": {} when it is 10 % better")}});
+    if (!e_.advised) return facts;
+    const bool fits = fits_now(e_);
+    const auto best = std::find_if(e_.chosen.begin(), e_.chosen.end(), [&](const Advice* a) {
       return a->fits && (!fits || a->iteration < e_.prediction->summary.iteration);
     });
-    line("Change", best == chosen.end()
-                       ? std::string(fits ? "none that fits makes it shorter" : "none of one choice fits")
-                       : fmt::format("{}: {} ({} %)", fmt::join((*best)->set, " "), show((*best)->iteration),
-                                     signed_percent(change(e_, (*best)->iteration))));
+    if (best == e_.chosen.end())
+      facts.push_back({"Change", {fits ? "none that fits makes it shorter" : "none of one choice fits"}});
+    else
+      facts.push_back({"Change",
+                       {settings(**best)},
+                       "",
+                       {{": " + show((*best)->iteration)},
+                        {" (" + show_amount(change(e_, (*best)->iteration), Unit::change) + ")"}}});
+    return facts;
   }
-  void line(const char* what, const std::string& said) { text_ += fmt::format("  {:<11}  {}\n", what, said); }
 
   void path() {
-    heading("What decides the step: its critical path");
+    section("What decides the step");
+    Bars bars{.parts = {"of the step"}, .unit = Unit::share};
+    for (const auto& piece : *e_.path)
+      if (bars.rows.size() < kMostBarsShown && piece.share >= .002) bars.rows.push_back({piece.text, {piece.share}});
+    draw({"", std::move(bars), "critical-path"});
+    auto table = shown_.table("/critical_path", {"share", "time_s", "text"});
     double rest = 0;
-    for (const auto& piece : *e_.path) {
-      if (!options_.all && piece.share < kLeastPiece) {
-        rest += piece.share;
-        continue;
-      }
-      text_ += wrap(fmt::format("  {:>5} %  {}", percent(piece.share), piece.text), std::size_t(options_.style.width),
-                    "           ") +
-               "\n";
-    }
-    if (rest > 0) text_ += fmt::format("  {:>5} %  in smaller pieces\n", percent(rest));
+    omit(table, *e_.path, [&](const auto& piece) {
+      const bool small = piece.share < kLeastPiece;
+      if (small) rest += piece.share;
+      return small;
+    });
+    if (rest > 0) table.rows.push_back({{show_amount(rest, Unit::share)}, {}, {"in smaller pieces"}});
+    add({"What decides the step: its critical path", std::move(table)});
   }
 
+  // One bar per part of the machine: its work or traffic, and the time that this alone would take.
   void limits() {
-    heading("Limits: what each part of the machine would need by itself");
-    std::vector<std::vector<std::string>> all{{"", "share", "alone", "moves", "at", "most on"}};
-    for (const auto& limit : *e_.limits)
-      all.push_back({limit.name, percent(limit.share) + " %", show(seconds(limit.seconds)),
-                     decimal(limit.amount, limit.unit), decimal(limit.rate, limit.unit) + "/s", limit.whose});
-    rows(all, {true, false, false, false, false, true});
-    const auto& nearest = e_.limits->front();
-    says(fmt::format("Nearest: {}, {} % of the step.", nearest.name, percent(nearest.share)));
+    section("How near the limits are");
+    Bars bars{.parts = {"of the step"}, .unit = Unit::share, .limit = 1., .limit_name = "the step"};
+    for (const auto& limit : *e_.limits) bars.rows.push_back({limit.name, {limit.share}});
+    draw({"The roofline", std::move(bars), "limits"});
+    auto table =
+        shown_.table("/limits/parts", {"name=part", "share=share", "time_s", "amount", "rate_per_s", "most_on"});
+    for (std::size_t i = 0; i < e_.limits->size(); i++) {
+      const auto& limit = (*e_.limits)[i];
+      table.rows[i][3].text = decimal(limit.amount, limit.unit);
+      table.rows[i][4].text = decimal(limit.rate, limit.unit) + "/s";
+    }
+    add({"Limits: what each part of the machine would need by itself", std::move(table)});
   }
 
   void sensitivities() {
     const auto& found = *e_.sensitivities;
-    heading("Effect of each parameter: the step in % when it is 10 % better or worse");
-    std::vector<std::vector<std::string>> all{{"key", "now", "better", "worse", "share", ""}};
-    std::size_t left_out = found.idle;
-    for (const auto& s : found.all) {
-      const double better = change(e_, s.better.iteration), worse = change(e_, s.worse.iteration);
-      if (!options_.all && std::max(std::abs(better), std::abs(worse)) < kLeastMove) {
-        ++left_out;
-        continue;
-      }
-      all.push_back({s.key, s.value, signed_percent(better), signed_percent(worse),
-                     s.counted() ? percent(s.share()) : "", marks(s)});
-    }
-    rows(all, {true, false, false, false, false, true});
-    says(fmt::format(
-        "Shares are of parameters that are times or rates; they add up to {} % of the step{}.", percent(found.sum, 2),
-        left_out ? fmt::format(". {} more numbers move it by less than {} %", left_out, percent(kLeastMove, 2)) : ""));
-    for (const auto& why : found.missing) says("Missing: " + why + ".");
+    section("What each number is worth");
+    Bars bars{.parts = {"shorter step when it is a tenth better"}, .unit = Unit::share};
+    for (const auto& s : found.all)
+      if (const double better = change(e_, s.better.iteration);
+          bars.rows.size() < kMostBarsShown && better < -kLeastMove)
+        bars.rows.push_back({s.key, {-better}, s.value});
+    if (!bars.rows.empty()) draw({"A tenth better", std::move(bars), "sensitivity"});
+    auto table = shown_.table("/sensitivity",
+                              {"key", "value", "iteration_change=better", "worse/iteration_change=worse", "share"});
+    table.head.emplace_back(), table.words = {true, false, false, false, false, true};
+    for (std::size_t i = 0; i < found.all.size(); i++) table.rows[i].push_back({marks(found.all[i])});
+    const auto left_out = found.idle + omit(table, found.all, [&](const Sensitivity& s) {
+                            return std::max(std::abs(change(e_, s.better.iteration)),
+                                            std::abs(change(e_, s.worse.iteration))) < kLeastMove;
+                          });
+    const bool folded = table.rows.size() > 12;
+    add({"Effect of each parameter: the step when it is 10 % better or worse", std::move(table), "",
+         fmt::format("Shares are of parameters that are times or rates; they add up to {:.2f} % of the step{}.",
+                     100 * found.sum,
+                     left_out
+                         ? fmt::format(". {} more numbers move it by less than {:.2f} %", left_out, 100 * kLeastMove)
+                         : ""),
+         folded});
+    if (!found.missing.empty()) add({"What the sum misses", Entries{found.missing}});
   }
 
   void advice() {
     const auto& found = *e_.advised;
-    heading("What to change: one choice at a time, each predicted in full");
-    const auto& chosen = e_.chosen;
-    const bool fits = e_.prediction->summary.fits.value_or(true);
-    if (!fits) says("As it is the scenario does not fit; what is shown first does.");
-    if (chosen.empty()) {
-      says(fits ? "No change of one choice that fits makes the step shorter." : "No change of one choice fits.");
-    } else {
-      std::vector<std::vector<std::string>> all{{"iteration", "step %", "memory", "fits", "--set"}};
-      for (const auto* advice : chosen)
-        all.push_back({show(advice->iteration), signed_percent(change(e_, advice->iteration)),
-                       memory_change(e_, advice->memory_change), advice->fits ? "yes" : "NO",
-                       fmt::format("{}", fmt::join(advice->set, " "))});
-      rows(all, {false, false, false, false, true});
-    }
+    const auto& now = e_.prediction->summary;
+    section("What to change");
+    Scatter scatter;
+    scatter.x = {"memory of the fullest GPU", now.abstract ? Unit::none : Unit::bytes, false};
+    scatter.y = {"iteration", Unit::seconds, false};
+    scatter.series = {"as it is", "one choice changed", "does not fit"};
+    scatter.points.push_back({now.abstract ? now.peak.allocated : now.peak.device.value_or(0),
+                              to_seconds(now.iteration), 0, "as it is", true, "as it is"});
+    for (const auto& a : found.all)
+      scatter.points.push_back(
+          {a.memory, to_seconds(a.iteration), a.fits ? 1u : 2u, settings(a) + ": " + show(a.iteration)});
+    draw({"Every change of one choice, predicted", std::move(scatter), "advice"});
+    const bool fits = fits_now(e_);
     const auto unfit = std::count_if(found.all.begin(), found.all.end(), [](const auto& a) { return !a.fits; });
-    says(fmt::format("{} changes were predicted: {} do not fit, {} change nothing; {} more are not legal here.",
-                     found.all.size() + found.same, unfit, found.same, found.illegal));
+    const char* const title = "What to change: one choice at a time, each predicted in full";
+    auto note = fmt::format("{} changes were predicted: {} do not fit, {} change nothing; {} more are not legal here.",
+                            found.all.size() + found.same, unfit, found.same, found.illegal);
+    if (!fits) note = "As it is the scenario does not fit; what is shown first does. " + note;
     for (const auto& change : found.failed)
-      says(fmt::format("{} could not be predicted: a bug of this program, which `run` with it reports.",
-                       fmt::join(change, " ")));
+      note += fmt::format(" {} could not be predicted: a bug of this program, which `run` with it reports.",
+                          fmt::join(change, " "));
+    if (e_.chosen.empty())
+      return add({title,
+                  Paragraph{fits ? "No change of one choice that fits makes the step shorter."
+                                 : "No change of one choice fits."},
+                  "", std::move(note)});
+    auto table =
+        shown_.table("/advice", {"iteration_s", "iteration_change=step", "memory_change_bytes=memory", "fits", "set"});
+    table.words.back() = true;
+    for (std::size_t i = 0; i < e_.chosen.size(); i++)
+      table.rows[i][2].text = memory_change(e_, e_.chosen[i]->memory_change);
+    add({title, std::move(table), "", std::move(note)});
   }
 
   const Explanation& e_;
-  const ExplainOptions& options_;
-  Paint paint_;
-  std::string text_;
+  const bool all_;
+  const Asked* const asked_;  // null: a text
+  const Json json_ = explain_answer().json(e_);
+  const Showing shown_{json_, explain_answer().items()};
+  Page page_;
 };
 
 }  // namespace
 
 std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& options) {
   std::vector<const Advice*> chosen;
-  const bool fits = e.prediction->summary.fits.value_or(true);
+  const bool fits = fits_now(e);
   for (const auto& advice : e.advised->all) {
     const bool good = advice.fits && (!fits || change(e, advice.iteration) < -kLeastGain);
     if (options.all || (good && chosen.size() < options.top)) chosen.push_back(&advice);
@@ -183,34 +228,42 @@ std::vector<const Advice*> advised(const Explanation& e, const ExplainOptions& o
   return chosen;
 }
 
-std::string explain_text(const Explanation& explanation, const ExplainOptions& options) {
-  return fit(Text(explanation, options).run(), options.style.width);
+Page explain_page(const Explanation& e, const Asked& asked) { return ExplainPage(e, true, &asked).write(); }
+
+std::string explain_text(const Explanation& e, const ExplainOptions& options) {
+  return text(ExplainPage(e, options.all, nullptr).write(), options.style);
 }
 
 std::string explain_csv(const Explanation& e) {
-  std::string csv = csv_line({"part", "name", "change", "iteration_s", "iteration_change", "share", "elasticity",
-                              "memory_change_bytes", "fits", "assumed", "text"});
-  const auto real = [](double x) { return fmt::format("{}", x); };
-  const auto yes = [](bool b) { return std::string(b ? "true" : "false"); };
-  if (e.path)
-    for (const auto& p : *e.path)
-      csv += csv_line({"critical_path", graph::name(p.category), "", real(to_seconds(p.time)), "", real(p.share), "",
-                       "", "", "", p.text});
-  if (e.limits)
-    for (const auto& l : *e.limits)
-      csv += csv_line({"limit", l.name, "", real(l.seconds), "", real(l.share), "", "", "", "",
-                       fmt::format("{} at {}/s on {}", decimal(l.amount, l.unit), decimal(l.rate, l.unit), l.whose)});
-  if (e.sensitivities)
-    for (const auto& s : e.sensitivities->all)
-      for (const auto* turn : {&s.better, &s.worse})
-        csv += csv_line({"sensitivity", s.key, turn->set, real(to_seconds(turn->iteration)),
-                         real(change(e, turn->iteration)), s.counted() ? real(s.share()) : "", real(s.elasticity), "",
-                         "", yes(s.assumed), marks(s)});
-  if (e.advised)
-    for (const auto* a : e.chosen)
-      csv += csv_line({"advice", "", fmt::format("{}", fmt::join(a->set, " ")), real(to_seconds(a->iteration)),
-                       real(change(e, a->iteration)), "", "", real(a->memory_change), yes(a->fits), "", ""});
-  return csv;
+  static const std::vector<CsvColumn> kColumns{
+      {"part"},  {"name"},       {"change", "/set"},      {"iteration_s"}, {"iteration_change"},
+      {"share"}, {"elasticity"}, {"memory_change_bytes"}, {"fits"},        {"assumed"},
+      {"text"}};
+  const auto json = explain_answer().json(e);
+  std::vector<Json> rows;
+  const auto each = [&](const char* part, const char* pointer, const auto& finish) {
+    const Json* all = find(json, pointer);
+    for (std::size_t i = 0; all && i < all->items().size(); i++) {
+      auto row = all->items()[i];
+      row["part"] = part;
+      finish(row, i);
+      rows.push_back(std::move(row));
+    }
+  };
+  each("critical_path", "/critical_path",
+       [](Json& row, std::size_t) { row["name"] = Json(row["category"]), row["iteration_s"] = Json(row["time_s"]); });
+  each("limit", "/limits/parts", [&](Json& row, std::size_t i) {
+    const auto& l = (*e.limits)[i];
+    row["iteration_s"] = Json(row["time_s"]);
+    row["text"] = fmt::format("{} at {}/s on {}", decimal(l.amount, l.unit), decimal(l.rate, l.unit), l.whose);
+  });
+  each("sensitivity", "/sensitivity", [&](Json& row, std::size_t i) {
+    row["name"] = Json(row["key"]), row["text"] = marks(e.sensitivities->all[i]);
+    rows.push_back(row);
+    row.update(Json(row["worse"]));
+  });
+  each("advice", "/advice", [&](Json& row, std::size_t i) { row["set"] = settings(*e.chosen[i]); });
+  return csv(kColumns, rows);
 }
 
 }  // namespace rehearsal::report

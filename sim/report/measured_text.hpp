@@ -1,18 +1,18 @@
 // The parts of a text report that only performed runs have.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "answer/predict.hpp"
-#include "page/layout.hpp"
+#include "page/page.hpp"
 
 namespace rehearsal::report {
 
 // "median of 10; p10 .. p90 12.1 .. 12.9 ms": the note beside the length of the iteration.
 std::string iterations_note(const timeline::Spread& iterations);
 
-// Prediction and memory compared with the measurement, disturbances of the run, and the verification. Requires
-// `run.measured`.
-std::string measured_text(const answer::Result& run, int width, const page::Paint& paint);
+// Prediction and memory compared with the measurement. Requires `run.measured`.
+void measured_facts(const answer::Result& run, std::vector<page::Fact>& facts);
 
 // "2.3 % shorter", from a signed relative error of a prediction.
 std::string predicted_error(double error);

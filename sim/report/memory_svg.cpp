@@ -90,7 +90,7 @@ class MemoryPicture {
     y += px(18);
     work(y);
     for (const auto& panel : panels_) draw(panel, y);
-    legend(y);
+    legends(y);
     return svg_document(kLeft + kWidth + kMargin, y + px(14), title + ", " + subtitle, out_);
   }
 
@@ -280,23 +280,18 @@ class MemoryPicture {
     }
   }
 
-  void legend(Length& y) {
-    Length at = kLeft;
-    y += px(2);
-    const auto entry = [&](Rgb color, std::string_view name) {
-      const Length width = px(22) + Length(name.size()) * 620 + px(18);
-      if (at > kLeft && at + width > kLeft + kWidth) at = kLeft, y += px(22);
-      out_.rectangle(at, y - px(12), px(16), px(16), fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
-      out_.label(at + px(22), y, name, "font-size=\"12\"");
-      at += width;
-    };
+  void legends(Length& y) {
+    std::vector<LegendEntry> entries;
     for (std::size_t c = 0; c < graph::kMemoryCategories; ++c)
-      if (drawn_[c]) entry(memory_colors()[c], graph::name(static_cast<graph::MemoryCategory>(c)));
-    at = kLeft, y += px(22);
+      if (drawn_[c]) entries.push_back({memory_colors()[c], graph::name(static_cast<graph::MemoryCategory>(c))});
+    legend(out_, kLeft, kLeft + kWidth, y += px(2), entries, kLargeLegend);
+    y += px(22);
     out_.label(kLeft - px(8), y, "computes", fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
+    entries.clear();
     for (const auto& kind : kFillings)
-      if (kinds_.find(kind.letter) != std::string::npos) entry(kind.color, kind.name);
-    if (kinds_.find('o') != std::string::npos) entry(color_of('o'), "gradients and optimizer");
+      if (kinds_.find(kind.letter) != std::string::npos) entries.push_back({kind.color, std::string(kind.name)});
+    if (kinds_.find('o') != std::string::npos) entries.push_back({color_of('o'), "gradients and optimizer"});
+    legend(out_, kLeft, kLeft + kWidth, y, entries, kLargeLegend);
   }
 
   const Result& answer_;

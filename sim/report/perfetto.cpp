@@ -19,21 +19,11 @@ struct Micros {
   explicit Micros(Time t) : whole(t.count() / 1'000'000), fraction(t.count() % 1'000'000) {}
 };
 
-const char* color(graph::Pass pass) {  // names of the trace viewer's palette
-  switch (pass) {
-    case graph::Pass::forward:
-      return "thread_state_running";
-    case graph::Pass::recompute:
-      return "thread_state_iowait";
-    case graph::Pass::input_gradient:
-      return "rail_response";
-    case graph::Pass::weight_gradient:
-      return "good";
-    case graph::Pass::backward:
-      return "rail_animation";
-    default:
-      return "generic_work";
-  }
+// Names of the trace viewer's palette, in the order of graph::Pass.
+const char* color(graph::Pass pass) {
+  constexpr std::array kColors{"thread_state_running", "thread_state_iowait", "rail_response", "good",
+                               "rail_animation"};
+  return std::size_t(pass) < kColors.size() ? kColors[std::size_t(pass)] : "generic_work";
 }
 
 // Several timelines of one graph: each lane of a rank has one track per timeline, one below the other.

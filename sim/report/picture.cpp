@@ -18,49 +18,18 @@ bool overlaps_compute(const graph::Program& program, const graph::Rank& rank, co
 
 }  // namespace
 
-char letter_of(graph::Pass pass) {
-  using graph::Pass;
-  switch (pass) {
-    case Pass::forward:
-      return 'F';
-    case Pass::recompute:
-      return 'A';
-    case Pass::backward:
-    case Pass::norm_backward:
-      return 'B';
-    case Pass::input_gradient:
-      return 'I';
-    case Pass::weight_gradient:
-      return 'W';
-    case Pass::optimizer:
-      return 'O';
-    case Pass::gradient_reduce:
-    case Pass::parameter_gather:
-    case Pass::embedding_reduce:
-      break;
-  }
-  return 'D';
-}
+// In the order of graph::Pass; D: what ranks add up and gather.
+char letter_of(graph::Pass pass) { return "FAIWBDODDB"[std::size_t(pass)]; }
+char cell_letter_of(graph::Pass pass) { return "FBIWBcoccB"[std::size_t(pass)]; }
 
 char letter_of(graph::Lane lane, graph::Pass pass) {
-  using graph::Lane;
-  switch (graph::info(lane).kind) {
-    case graph::LaneKind::sends:
-    case graph::LaneKind::receives:
-      return 'P';
-    case graph::LaneKind::tiers:
-      return 'M';
-    case graph::LaneKind::collectives:
-      return lane == Lane::tensor_comm ? 'T' : lane == Lane::data_comm ? 'D' : lane == Lane::context_comm ? 'C' : 'E';
-    case graph::LaneKind::compute:
-      break;
-  }
+  using graph::Lane, graph::LaneKind;
+  const auto kind = graph::info(lane).kind;
+  if (kind == LaneKind::sends || kind == LaneKind::receives) return 'P';
+  if (kind == LaneKind::tiers) return 'M';
+  if (kind == LaneKind::collectives)
+    return lane == Lane::tensor_comm ? 'T' : lane == Lane::data_comm ? 'D' : lane == Lane::context_comm ? 'C' : 'E';
   return letter_of(pass);
-}
-
-char cell_letter_of(graph::Pass pass) {
-  const char letter = letter_of(pass);
-  return letter == 'A' ? 'B' : letter == 'O' ? 'o' : letter == 'D' ? 'c' : letter;
 }
 
 std::vector<GridSpan> pipeline_spans(const graph::TaskGraph& graph, const timeline::Timeline& timeline,

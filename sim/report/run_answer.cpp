@@ -10,12 +10,6 @@ namespace {
 
 using answer::Summary;
 
-// A member of the summary, of a result.
-template <class Member>
-auto in_summary(Member member) {
-  return [member](const Result& r) -> decltype(auto) { return std::invoke(member, r.summary); };
-}
-
 // Pairs of name and amount, for each category.
 template <class Category, class Parts>
 auto by_category(const Parts& parts) {
@@ -47,9 +41,9 @@ struct RankOf {
   const answer::RankSummary& rank;
   bool abstract;
 };
-std::vector<RankOf> ranks_of(const Result& r) {
+std::vector<RankOf> ranks_of(const Summary& s) {
   std::vector<RankOf> all;
-  for (const auto& rank : r.summary.ranks) all.push_back({rank, r.summary.abstract});
+  for (const auto& rank : s.ranks) all.push_back({rank, s.abstract});
   return all;
 }
 Shown<RankOf> rank() {
@@ -58,16 +52,15 @@ Shown<RankOf> rank() {
   };
   using answer::RankSummary;
   return Shown<RankOf>("Ranks of the graph; each may stand for others that do the same.")
-      .figure("rank", Unit::none, "rank", "rank of the job", of_rank(&RankSummary::rank))
-      .figure("count", Unit::none, "copies", "ranks that do the same, this one included", of_rank(&RankSummary::count))
-      .figure("stages", Unit::none, "stages", "of the pipeline that it holds", of_rank(&RankSummary::stages))
-      .figure("node", Unit::none, "node", "where it is", of_rank(&RankSummary::node))
+      .figure("rank", "rank", "rank of the job", of_rank(&RankSummary::rank))
+      .figure("count", "copies", "ranks that do the same, this one included", of_rank(&RankSummary::count))
+      .figure("stages", "stages", "of the pipeline that it holds", of_rank(&RankSummary::stages))
+      .figure("node", "node", "where it is", of_rank(&RankSummary::node))
       .figure("busy_s", Unit::seconds, "busy", "time in which it computes", of_rank(&RankSummary::busy))
       .group("peak_memory_bytes", memory_figures(), of_rank(&RankSummary::peak))
       .named("memory_bytes", Unit::bytes, "memory", "at the peak, by what it holds (given pipelines: their unit)",
              [](const RankOf& r) { return held(r.rank.memory, r.abstract ? scenario::kMemoryUnit : 1.); })
-      .figure("allocator_retries", Unit::none, "retries",
-              "times an iteration that the allocator gives cached memory back",
+      .figure("allocator_retries", "retries", "times an iteration that the allocator gives cached memory back",
               of_rank(&RankSummary::allocator_retries));
 }
 
@@ -76,10 +69,10 @@ struct TierOf {
   const Summary& summary;
   const answer::TierSummary* beyond = nullptr;  // null: the device
 };
-std::optional<std::vector<std::pair<const char*, TierOf>>> tiers_of(const Result& r) {
-  if (r.summary.abstract) return std::nullopt;
-  std::vector<std::pair<const char*, TierOf>> all{{name(Tier::device), {r.summary}}};
-  for (const auto& t : r.summary.tiers) all.push_back({name(t.tier), {r.summary, &t}});
+std::optional<std::vector<std::pair<const char*, TierOf>>> tiers_of(const Summary& s) {
+  if (s.abstract) return std::nullopt;
+  std::vector<std::pair<const char*, TierOf>> all{{name(Tier::device), {s}}};
+  for (const auto& t : s.tiers) all.push_back({name(t.tier), {s, &t}});
   return all;
 }
 Shown<TierOf> tier() {
@@ -99,9 +92,8 @@ Shown<TierOf> tier() {
       .or_left_out()
       .figure("capacity_bytes", Unit::bytes, "capacity of a node", "null: not given",
               either(&Summary::capacity, &TierSummary::capacity))
-      .figure("fits", Unit::none, "fits", "whether the peak is within it",
-              either(&Summary::fits_device, &TierSummary::fits))
-      .figure("narrow", Unit::none, "narrowly", "of the device: so near that published runs went either way",
+      .figure("fits", "fits", "whether the peak is within it", either(&Summary::fits_device, &TierSummary::fits))
+      .figure("narrow", "narrowly", "of the device: so near that published runs went either way",
               [](const TierOf& t) { return !t.beyond && t.summary.fits_device ? Json(t.summary.narrow()) : Json(); })
       .or_left_out()
       .figure("memory_bytes", Unit::bytes, "memory", "beyond the device: what it holds at the peak",
@@ -130,27 +122,27 @@ Shown<answer::OffloadEfficiency> efficiency() {
 Shown<answer::Served> served() {
   using answer::Served;
   return Shown<Served>("Parameter servers.")
-      .figure("count", Unit::none, "servers", "", &Served::servers)
-      .figure("steps_per_s", Unit::none, "steps a second", "iterations of all workers", &Served::steps_per_s)
+      .figure("count", "servers", "", &Served::servers)
+      .figure("steps_per_s", "steps a second", "iterations of all workers", &Served::steps_per_s)
       .group("staleness",
              Shown<Served>("Age of the parameters that gradients were computed from, when these are added.")
-                 .figure("mean", Unit::none, "mean", "", &Served::staleness_mean)
-                 .figure("max", Unit::none, "most", "", &Served::staleness_max)
-                 .figure("unit", Unit::none, "unit", "", [](auto&) { return "steps of all workers"; })
-                 .figure("update", Unit::none, "update", "",
+                 .figure("mean", "mean", "", &Served::staleness_mean)
+                 .figure("max", "most", "", &Served::staleness_max)
+                 .figure("unit", "unit", "", [](auto&) { return "steps of all workers"; })
+                 .figure("update", "update", "",
                          [](auto& s) {
                            return s.by_worker ? "one worker's gradients" : "the sum of all workers' gradients";
                          }),
              [](const Served& s) -> const Served& { return s; })
-      .figure("versions", Unit::none, "versions", "of the parameters in use at once", &Served::versions)
-      .figure("updates_per_sample", Unit::none, "updates a sample", "", &Served::updates_per_sample);
+      .figure("versions", "versions", "of the parameters in use at once", &Served::versions)
+      .figure("updates_per_sample", "updates a sample", "", &Served::updates_per_sample);
 }
 
 Shown<answer::LinkTraffic> link() {
   using answer::LinkTraffic;
   return Shown<LinkTraffic>("The busiest links, one of each class of equal ones.")
-      .figure("name", Unit::none, "busiest links", "of the first of its class", &LinkTraffic::name)
-      .figure("count", Unit::none, "alike", "each direction of a cable is a link", &LinkTraffic::count)
+      .figure("name", "busiest links", "of the first of its class", &LinkTraffic::name)
+      .figure("count", "alike", "each direction of a cable is a link", &LinkTraffic::count)
       .figure("bytes", Unit::bytes, "bytes over each", "in an iteration", &LinkTraffic::bytes)
       .figure("busy_share", Unit::share, "busy", "bytes / (rate x iteration)", &LinkTraffic::busy_share);
 }
@@ -166,7 +158,7 @@ Shown<answer::TrafficSummary> traffic() {
              Shown<DataParallelTraffic>("Of the GPU that sends most over the data axis.")
                  .figure("bytes", Unit::bytes, "data", "", &DataParallelTraffic::bytes)
                  .figure("closed_form_bytes", Unit::bytes, "in theory", "", &DataParallelTraffic::closed_form_bytes)
-                 .figure("form", Unit::none, "form", "of the theory: 2 Psi", &DataParallelTraffic::form)
+                 .figure("form", "form", "of the theory: 2 Psi", &DataParallelTraffic::form)
                  .figure("parameters", Unit::bytes, "Psi", "parameters", &DataParallelTraffic::parameters),
              &TrafficSummary::data_parallel)
       .rows("links", link(), &TrafficSummary::links);
@@ -176,15 +168,15 @@ Shown<lower::StageTransfers::Volume> volume() {
   using Volume = lower::StageTransfers::Volume;
   return Shown<Volume>("For each micro-batch.")
       .figures(Unit::none, "messages", &Volume::messages, "bytes", &Volume::bytes)
-      .figure("nic_bytes", Unit::none, "over NICs", "", &Volume::out_of_domains);
+      .figure("nic_bytes", "over NICs", "", &Volume::out_of_domains);
 }
 
 using StageEdge = answer::LoweredJob::StageEdge;
 Shown<StageEdge> stage_edge() {
   return Shown<StageEdge>("Messages between stages with layouts of their own, or with inputs from stages further off.")
-      .figure("from", Unit::none, "from", "stage", &StageEdge::from)
-      .figure("to", Unit::none, "to", "stage", &StageEdge::to)
-      .figure("values", Unit::none, "values", "", &StageEdge::values)
+      .figure("from", "from", "stage", &StageEdge::from)
+      .figure("to", "to", "stage", &StageEdge::to)
+      .figure("values", "values", "", &StageEdge::values)
       .group("forward", volume(), &StageEdge::forward)
       .group("backward", volume(), &StageEdge::backward)
       .figure("transfer_s", Unit::seconds, "alone", "time of a transfer that nothing disturbs", &StageEdge::transfer);
@@ -198,17 +190,17 @@ Shown<Result> faults() {
   return Shown<Result>("What the faults of the machine cost.")
       .figure("without_s", Unit::seconds, "on a sound machine", "", faulted(&Faulted::without))
       .figure("cost_s", Unit::seconds, "cost", "", [](auto& r) { return r.summary.iteration - r.faulted->without; })
-      .figure("anomaly", Unit::none, "anomaly", "with a fault the iteration is shorter", faulted(&Faulted::anomaly))
+      .figure("anomaly", "anomaly", "with a fault the iteration is shorter", faulted(&Faulted::anomaly))
       .rows("each",
             Shown<Faulted::Cost>("By which the iteration would be shorter if only this were repaired.")
-                .figure("fault", Unit::none, "fault", "", &Faulted::Cost::fault)
+                .figure("fault", "fault", "", &Faulted::Cost::fault)
                 .figure("cost_s", Unit::seconds, "cost", "", &Faulted::Cost::cost),
             faulted(&Faulted::each))
       .rows("waits",
             Shown<Faulted::Waits>("GPUs that wait for a group with a slow GPU.")
                 .figures(Unit::none, "for_rank", &Faulted::Waits::awaited, "node", &Faulted::Waits::node)
-                .figure("group", Unit::none, "group", "", [](auto& w) { return name(w.axes); })
-                .figure("gpus", Unit::none, "GPUs", "that wait", &Faulted::Waits::gpus)
+                .figure("group", "group", "", [](auto& w) { return name(w.axes); })
+                .figure("gpus", "GPUs", "that wait", &Faulted::Waits::gpus)
                 .figure("mean_s", Unit::seconds, "mean", "of a waiting GPU", &Faulted::Waits::mean)
                 .figure("most_s", Unit::seconds, "most", "of a waiting GPU", &Faulted::Waits::most),
             faulted(&Faulted::waits));
@@ -225,64 +217,80 @@ Shown<Result> error_band() {
   return Shown<Result>("Where 80 % of the runs that are like this one were measured.")
       .figure("low_s", Unit::seconds, "from", "", end(&scenario::ErrorBand::low))
       .figure("high_s", Unit::seconds, "to", "", end(&scenario::ErrorBand::high))
-      .figure("comparable", Unit::none, "comparable", "whether any published run is like this one",
+      .figure("comparable", "comparable", "whether any published run is like this one",
               [](auto& r) {
                 return r.measured || !r.summary.error_band.low ? Json() : Json(r.summary.error_band.comparable);
               })
-      .figure("basis", Unit::none, "basis", "in words",
+      .figure("basis", "basis", "in words",
               [](auto& r) { return r.measured ? std::string("measured, not predicted") : r.summary.error_band.basis; });
 }
 
 Shown<Summary::Model> model() {
   using Model = Summary::Model;
   return Shown<Model>("The model; null for a pipeline with given times.")
-      .figure("name", Unit::none, "model", "", &Model::name)
-      .figure("parameters", Unit::none, "parameters", "all of them", [](auto& m) { return number(m.parameters); })
-      .figure("active_parameters", Unit::none, "active", "those that a token meets",
-              [](auto& m) { return number(m.active); })
-      .figure("layers", Unit::none, "layers", "", &Model::layers)
-      .figure("hidden", Unit::none, "hidden", "width of a layer", &Model::hidden)
-      .figure("sequence", Unit::none, "sequence", "tokens", &Model::sequence);
+      .figure("name", "model", "", &Model::name)
+      .figure("parameters", "parameters", "all of them", [](auto& m) { return number(m.parameters); })
+      .figure("active_parameters", "active", "those that a token meets", [](auto& m) { return number(m.active); })
+      .figure("layers", "layers", "", &Model::layers)
+      .figure("hidden", "hidden", "width of a layer", &Model::hidden)
+      .figure("sequence", "sequence", "tokens", &Model::sequence);
 }
 
-Shown<Result> headline() {
+Shown<Summary> headline() {
+  using answer::Contended;
   using Useful = Summary::Useful;
-  return Shown<Result>()
-      .figure("iteration_s", Unit::seconds, "iteration", "time of an iteration", in_summary(&Summary::iteration))
-      .figure("samples_per_s", Unit::none, "sequences a second", "", in_summary(&Summary::samples_per_s))
-      .figure("tokens_per_s", Unit::none, "tokens a second", "", in_summary(&Summary::tokens_per_s))
-      .figure("model_tflops_per_gpu", Unit::none, "TFLOP/s of a GPU", "of the model's own operations",
-              in_summary(&Summary::model_tflops_per_gpu))
-      .figure("hardware_tflops_per_gpu", Unit::none, "with recomputation", "TFLOP/s of all operations",
-              in_summary(&Summary::hardware_tflops_per_gpu))
-      .figure("mfu", Unit::share, "MFU", "share of the peak that the model uses", in_summary(&Summary::mfu))
-      .figure("hfu", Unit::share, "HFU", "the same with recomputation", in_summary(&Summary::hfu))
+  return Shown<Summary>()
+      .group("model", model(), &Summary::model)
+      .figure("parameters", "parameters", "of the model",
+              [](auto& s) { return s.model ? number(s.model->parameters) : Json(); })
+      .figure("iteration_s", Unit::seconds, "iteration", "time of an iteration", &Summary::iteration)
+      .figure("samples_per_s", "sequences a second", "", &Summary::samples_per_s)
+      .figure("tokens_per_s", "tokens a second", "", &Summary::tokens_per_s)
+      .figure("model_tflops_per_gpu", "TFLOP/s of a GPU", "of the model's own operations",
+              &Summary::model_tflops_per_gpu)
+      .figure("hardware_tflops_per_gpu", "with recomputation", "TFLOP/s of all operations",
+              &Summary::hardware_tflops_per_gpu)
+      .figure("mfu", Unit::share, "MFU", "share of the peak that the model uses", &Summary::mfu)
+      .figure("hfu", Unit::share, "HFU", "the same with recomputation", &Summary::hfu)
       .figure("bubble_rate", Unit::share, "idle", "share of the step in which the busiest rank waits",
-              in_summary(&Summary::bubble_rate))
+              &Summary::bubble_rate)
       .group("useful",
              Shown<Useful>("With loss scaling, of which some steps overflow and train nothing.")
                  .figure("overflow_rate", Unit::share, "overflow", "share of the steps", &Useful::overflow_rate)
                  .figure("skipped_step_s", Unit::seconds, "skipped step", "", &Useful::skipped)
                  .figure("step_s", Unit::seconds, "useful", "of a step that trains, with its share of others",
                          &Useful::step),
-             in_summary(&Summary::useful))
-      .group("peak_memory_bytes", memory_figures(), in_summary(&Summary::peak))
-      .figure("fits", Unit::none, "fits", "whether the memory suffices on every tier", in_summary(&Summary::fits));
+             &Summary::useful)
+      .group("peak_memory_bytes", memory_figures(), &Summary::peak)
+      .figure("fits", "fits", "whether the memory suffices on every tier", &Summary::fits)
+      .named_rows("tiers", tier(), tiers_of)
+      .group("offload_efficiency", efficiency(), &Summary::offload_efficiency)
+      .figure("gpus", "GPUs", "given pipelines: ranks", &Summary::gpus)
+      .figure("microbatches", "micro-batches", "of a pipeline", &Summary::microbatches)
+      .named("breakdown_s", Unit::seconds, "time", "where the time goes on the rank that ends last",
+             [](auto& s) { return by_category<graph::Category>(s.breakdown); })
+      .figure("contention_s", Unit::seconds, "contention", "by which it lengthens the iteration", &Summary::contention)
+      .rows("contention",
+            Shown<Contended>("The most contended resources.")
+                .figure("resource", "resource", "", &Contended::name)
+                .figure("count", "alike", "", &Contended::count)
+                .figure("slowed_s", Unit::seconds, "slowed", "of each", &Contended::slowed)
+                .figure("busy_share", Unit::share, "busy", "", &Contended::busy),
+            &Summary::contended);
 }
 
 Shown<Summary> provenance() {
   return Shown<Summary>("Who answers.")
-      .figure("version", Unit::none, "version", "", [](auto&) { return program_version(); })
-      .figure("backend", Unit::none, "backend", "", &Summary::backend)
-      .figure("fidelity", Unit::none, "fidelity", "simulated or measured",
-              [](auto& s) { return timeline::name(s.fidelity); })
-      .figure("engine", Unit::none, "engine", "", &Summary::engine);
+      .figure("version", "version", "", [](auto&) { return program_version(); })
+      .figure("backend", "backend", "", &Summary::backend)
+      .figure("fidelity", "fidelity", "simulated or measured", [](auto& s) { return timeline::name(s.fidelity); })
+      .figure("engine", "engine", "", &Summary::engine);
 }
 Shown<Summary> scenario_named() {
   return Shown<Summary>("What was asked.")
-      .figure("name", Unit::none, "scenario", "", &Summary::name)
-      .figure("file", Unit::none, "file", "", &Summary::file)
-      .figure("digest", Unit::none, "digest", "of all settings", &Summary::digest);
+      .figure("name", "scenario", "", &Summary::name)
+      .figure("file", "file", "", &Summary::file)
+      .figure("digest", "digest", "of all settings", &Summary::digest);
 }
 
 struct Other {
@@ -316,50 +324,39 @@ const Shown<Result>& run_answer() {
   static const Shown<Result> kAnswer =
       Shown<Result>("A step: predicted (run) or performed (measure).")
           .also(who_and_what(), &Result::summary)
-          .group("model", model(), in_summary(&Summary::model))
-          .figure("parameters", Unit::none, "parameters", "of the model",
-                  [](auto& r) { return r.summary.model ? number(r.summary.model->parameters) : Json(); })
-          .also(headline())
-          .named_rows("tiers", tier(), tiers_of)
-          .group("offload_efficiency", efficiency(), in_summary(&Summary::offload_efficiency))
-          .figure("gpus", Unit::none, "GPUs", "given pipelines: ranks", in_summary(&Summary::gpus))
-          .figure("microbatches", Unit::none, "micro-batches", "of a pipeline", in_summary(&Summary::microbatches))
-          .named("breakdown_s", Unit::seconds, "time", "where the time goes on the rank that ends last",
-                 [](auto& r) { return by_category<graph::Category>(r.summary.breakdown); })
-          .figure("contention_s", Unit::seconds, "contention", "by which it lengthens the iteration",
-                  in_summary(&Summary::contention))
-          .rows("contention", contended_resource(), in_summary(&Summary::contended))
+          .also(headline(), &Result::summary)
           .group("faults", faults(), [](auto& r) { return r.faulted ? &r : nullptr; })
-          .group("servers", served(), in_summary(&Summary::served))
-          .rows("ranks", rank(), ranks_of)
-          .group("traffic", traffic(), in_summary(&Summary::traffic))
+          .also(Shown<Summary>()
+                    .group("servers", served(), &Summary::served)
+                    .rows("ranks", rank(), ranks_of)
+                    .group("traffic", traffic(), &Summary::traffic),
+                &Result::summary)
           .rows("stage_edges", stage_edge(), [](auto& r) { return r.lowered ? &r.lowered->edges : nullptr; })
           .group("error_band", error_band(), [](auto& r) { return &r; })
-          .figure("software", Unit::none, "framework", "its profile",
+          .figure("software", "framework", "its profile",
                   [](auto& r) { return r.summary.abstract ? Json() : Json(r.summary.framework); })
-          .figure("software_named", Unit::none, "named", "whether the scenario names it",
+          .figure("software_named", "named", "whether the scenario names it",
                   [](auto& r) { return r.summary.abstract ? Json() : Json(r.summary.framework_named); })
           .rows("other_software",
                 Shown<Other>("If the scenario names none: the same step with each framework that may be meant.")
-                    .figure("software", Unit::none, "framework", "", [](auto& o) { return o.time.framework; })
+                    .figure("software", "framework", "", [](auto& o) { return o.time.framework; })
                     .figure("iteration_s", Unit::seconds, "iteration", "", [](auto& o) { return o.time.iteration; })
                     .figure("iteration_change", Unit::share, "longer", "than with the one that is assumed",
                             [](auto& o) { return o.time.iteration / o.iteration - 1; })
-                    .figure("contention", Unit::none, "contention", "whether it counts",
-                            [](auto& o) { return o.time.contention; }),
+                    .figure("contention", "contention", "whether it counts", [](auto& o) { return o.time.contention; }),
                 others)
           .rows("critical_path",
                 Shown<PathSegment>("The chain of tasks that the end waits for.")
-                    .figure("rank", Unit::none, "rank", "", &PathSegment::rank)
-                    .figure("what", Unit::none, "the chain of tasks that the end waits for", "", &PathSegment::what)
+                    .figure("rank", "rank", "", &PathSegment::rank)
+                    .figure("what", "the chain of tasks that the end waits for", "", &PathSegment::what)
                     .figure("start_s", Unit::seconds, "from", "", &PathSegment::start)
                     .figure("end_s", Unit::seconds, "to", "", &PathSegment::end)
-                    .figure("tasks", Unit::none, "tasks", "", &PathSegment::tasks),
-                in_summary(&Summary::critical_path))
-          .figure("assumptions", Unit::none, "assumptions", "those that move the answer most come first",
-                  &Result::assumptions)
-          .figure("warnings", Unit::none, "warnings", "", &Result::warnings)
-          .group("job", job_answer(), in_summary(&Summary::job))
+                    .figure("tasks", "tasks", "", &PathSegment::tasks),
+                [](auto& r) { return &r.summary.critical_path; })
+          .figure("assumptions", "assumptions", "those that move the answer most come first", &Result::assumptions)
+          .figure("warnings", "warnings", "", &Result::warnings)
+          .group(
+              "job", job_answer(), [](auto& r) -> auto& { return r.summary.job; })
           .or_left_out()
           .also(measured_answer());
   return kAnswer;

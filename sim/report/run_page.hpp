@@ -21,12 +21,8 @@ page::Page run_page(const Result& answer, const Asked& asked, bool traced = fals
 // The last section of a scenario's page.
 page::Section scenario_section(const Asked& asked);
 
-// All lanes of all ranks over time. Large jobs show only part of them, and `note` says so.
-struct Timed {
-  page::Drawing drawing;
-  std::string note;
-};
-Timed timed(const Result& answer);
+// All lanes of all ranks over time. Large jobs show only part of them, and its note says so.
+page::Block timed(const Result& answer);
 
 // Breakdown of an iteration by rank.
 page::Bars breakdown_bars(const Result& answer);

@@ -33,12 +33,11 @@ class Boxes {
     folds_ = tasks > kMostBoxes;
   }
 
-  Timed run() {
+  Block run() {
     for (const auto r : shown_) rank(r);
     wait_and_path();
-    Timed timed{std::move(drawing_), ""};
-    timed.drawing.title = answer_.scenario().name;
-    timed.drawing.subtitle = "who works when";
+    drawing_.title = answer_.scenario().name, drawing_.subtitle = "who works when";
+    Block timed{"", Timeline{std::move(drawing_)}, "timeline"};
     if (hidden_) timed.note += fmt::format("{} ranks in the middle are left out. ", hidden_);
     if (folds_)
       timed.note +=
@@ -135,10 +134,10 @@ class Boxes {
 
 }  // namespace
 
-Timed timed(const Result& answer) {
+Block timed(const Result& answer) {
   for (auto ranks = kMostRanks;; ranks /= 2) {
     auto timed = Boxes(answer, ranks).run();
-    if (timed.drawing.boxes.size() <= kMostDrawn || ranks <= kFewestRanks) return timed;
+    if (std::get<Timeline>(timed.content).drawing.boxes.size() <= kMostDrawn || ranks <= kFewestRanks) return timed;
   }
 }
 

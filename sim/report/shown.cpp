@@ -169,6 +169,15 @@ page::Value Showing::value(const std::string& pointer) const {
   return value ? page_value(*value, item_at(items_, pointer), pointer) : page::Value{};
 }
 
+page::Value Showing::value(const std::string& pointer, std::string_view words) const {
+  auto said = value(pointer);
+  if (said.text.empty()) return said;
+  const double number = said.number.value_or(0);
+  said.text = words.find("{}") == std::string_view::npos ? fmt::format(fmt::runtime(words), number)
+                                                         : fmt::format(fmt::runtime(words), said.text);
+  return said;
+}
+
 page::Fact Showing::fact(const std::string& pointer, std::string more) const {
   const auto* item = item_at(items_, pointer);
   return {item ? item->label : pointer, value(pointer), std::move(more)};

@@ -132,6 +132,11 @@ class Shown {
     return *this;
   }
 
+  template <class Get>
+  Shown& figure(std::string key, std::string label, std::string help, Get get) {
+    return figure(std::move(key), Unit::none, std::move(label), std::move(help), std::move(get));
+  }
+
   // An object. `get` gives what `below` describes, or a pointer or an optional of it, which may be empty; so below.
   template <class U, class Get>
   Shown& group(std::string key, Shown<U> below, Get get) {
@@ -315,6 +320,8 @@ class Showing {
   const Json& json() const { return json_; }
   // As text in its unit; empty where there is none.
   page::Value value(const std::string& pointer) const;
+  // In these words: "{} allocated" of its text, "{:.2f} sequences/s" of its number.
+  page::Value value(const std::string& pointer, std::string_view words) const;
   // Under its label.
   page::Fact fact(const std::string& pointer, std::string more = "") const;
 

@@ -24,17 +24,6 @@ std::vector<Diagnostic> Diagnostics::errors() const {
   return sorted;
 }
 
-std::string printable(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      safe += c;
-  }
-  return safe;
-}
-
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   const bool cut = text.size() > kLongest;

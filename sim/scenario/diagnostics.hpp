@@ -8,8 +8,6 @@
 
 namespace rehearsal::scenario {
 
-// The text with control characters escaped, so that a file cannot write to the terminal through a message.
-std::string printable(std::string_view text);
 // A user's text for a message: 'text', printable, cut off when it is long.
 std::string in_quotes(std::string_view text);
 

@@ -1,6 +1,8 @@
 // include/rehearsal.h: what its comments promise. That it says the same bytes as the command line: tests/python.
 #include <doctest/doctest.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +30,14 @@ struct Answer {
   std::string out() const { return rehearsal_out(it, nullptr); }
   std::string err() const { return rehearsal_err(it, nullptr); }
 };
+
+// What a thread has computed so far.
+double seconds_of(pthread_t thread) {
+  clockid_t clock{};
+  timespec now{};
+  if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
 
 std::size_t in_use() { return mallinfo2().uordblks; }
 
@@ -163,6 +173,44 @@ TEST_CASE("a cancelled answer ends with status 130, and a plan with the best so 
   CHECK((status == 0 || status == 1));
   CHECK(json::parse(rehearsal_out(plan, nullptr)).contains("proven"));
   rehearsal_free(plan);
+}
+
+// In what the thread computes, which does not depend on what else the machine does.
+TEST_CASE("a long run is cancelled within its one prediction") {
+  const auto words = json{"run",      kGpt3,
+                          "--set",    "simulate.detail=operator",
+                          "--set",    "simulate.symmetry=off",
+                          "--set",    "batch.global=128",
+                          "--format", "json"}
+                         .dump();
+  struct Computed {
+    double when_cancelled = 0, in_all = 0;
+  };
+  const auto ask = [&](double cancelled_after, int expected) {
+    auto* answer = rehearsal_new(words.c_str(), nullptr);
+    std::atomic<bool> ended{false};
+    Computed computed;
+    {
+      std::jthread asks([&] {
+        CHECK(rehearsal_perform(answer) == expected);
+        computed.in_all = seconds_of(pthread_self());
+        ended = true;
+      });
+      const auto thread = asks.native_handle();
+      while (!ended && seconds_of(thread) < cancelled_after) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      computed.when_cancelled = seconds_of(thread);
+      rehearsal_cancel(answer);
+    }
+    rehearsal_free(answer);
+    return computed;
+  };
+  const double whole = ask(1e9, 0).in_all;
+  for (const double share : {.1, .5}) {
+    CAPTURE(share);
+    const auto computed = ask(share * whole, 130);
+    CHECK(computed.in_all < computed.when_cancelled + .2 * whole);
+    CHECK(computed.in_all < .9 * whole);
+  }
 }
 
 TEST_CASE("eight threads at once get the answers of one") {

@@ -60,6 +60,8 @@ class Runs(unittest.TestCase):
         with self.assertRaises(rh.Error):
             result.svg("nothing")
         with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(rh.Error):
+                result.trace("memory:t")  # nobody would see it
             result.trace(f"{folder}/t.json.gz")
             self.assertGreater(os.path.getsize(f"{folder}/t.json.gz"), 1000)
             result.memory_snapshot(f"{folder}/m.pickle")
@@ -189,6 +191,11 @@ class Threads(unittest.TestCase):
         alone = rh.run(TEACHING)._answer.out
         with concurrent.futures.ThreadPoolExecutor(8) as executor:
             self.assertEqual(set(executor.map(lambda _: rh.run(TEACHING)._answer.out, range(64))), {alone})
+
+    def test_jobs_are_a_number(self):
+        for wrong in True, False:
+            with self.assertRaises(TypeError):
+                rh.compare(TEACHING, {"schedule": ["1f1b", "gpipe"]}, jobs=wrong)
 
     def test_ctrl_c(self):
         program = textwrap.dedent(f"""

@@ -36,4 +36,24 @@ TEST_CASE("what a thread throws reaches the caller, the least index first, and n
   }
 }
 
+// Of a hundred steps each, whoever is asked for the 40th time stops them all.
+TEST_CASE("who may stop a thread may stop what it has others do") {
+  for (const unsigned threads : {1u, 4u}) {
+    CAPTURE(threads);
+    std::atomic<int> asked = 0;
+    const auto work = [](std::size_t) {
+      LooksUp looks(2);
+      for (int step = 0; step < 100; ++step) looks.step();
+    };
+    in_parallel(10, threads, work);  // nobody may
+    {
+      const Stoppable stoppable([&] { return ++asked >= 40; });
+      CHECK_THROWS_AS(in_parallel(10, threads, work), Stopped);
+    }
+    CHECK(asked >= 40);
+    CHECK(asked < 40 + int(threads));
+    CHECK_NOTHROW(go_on());
+  }
+}
+
 }  // namespace rehearsal

@@ -31,10 +31,10 @@ Page example() {
   Page page;
   page.title = "A <page>", page.subtitle = "of two sections", page.made_by = "rehearse";
   page.sections.push_back({"First",
-                           {{"", Facts{{{"iteration", {"2 s", 2., "/iteration_s"}, "of a clock"}}}},
+                           {{"", Facts{{{"iteration", {"2 s", 2., "/iteration_s"}, "of a clock", {{"3 times"}}}}}},
                             {"", Table{{"what", "how much"}, {{{"a & b"}, {"1.5", 1.5}}}}}}});
   Bars bars;
-  bars.parts = {"x", "y"}, bars.rows = {{"one", {1, 2}}, {"two", {3, 0}}};
+  bars.parts = {"x", "y"}, bars.rows = {{"one", {1, 2}, "1/3"}, {"two", {3, 0}, "all"}}, bars.limit = 3;
   page.sections.push_back({"Second", {{"Parts", bars, "parts"}, {"", Entries{{"first", "second"}}}}});
   return page;
 }
@@ -91,7 +91,9 @@ TEST_CASE("a document holds every block, escaped, with its numbers and their pla
   const auto text = html(example());
   CHECK(text.starts_with("<!doctype html>"));
   CHECK(contains(text, "<h1>A &lt;page&gt;</h1>"));
-  CHECK(contains(text, "<data value=\"2.0\" data-json=\"/iteration_s\">2 s</data>"));
+  CHECK(contains(
+      text,
+      "<data value=\"2.0\" data-json=\"/iteration_s\">2 s</data><span class=\"more\">3 times; of a clock</span>"));
   CHECK(contains(text, "a &amp; b"));
   CHECK(contains(text, "<a href=\"#second\">Second</a>"));
   CHECK(contains(text, "<section id=\"second\">"));
@@ -105,9 +107,12 @@ TEST_CASE("a document holds every block, escaped, with its numbers and their pla
 
 TEST_CASE("the same page in a terminal and as a picture") {
   const auto words = text(example(), {60, false});
-  CHECK(contains(words, "A <page>\nof two sections\n\nFirst\niteration  2 s  of a clock\n"));
+  CHECK(contains(words, "A <page>\nof two sections\n\n  iteration    2 s, 3 times     of a clock\n\nwhat"));
   CHECK(contains(words, "what   how much\na & b       1.5\n"));
-  CHECK(contains(words, "     x  y  together\none  1  2         3\ntwo  3  0         3\n"));
+  // A third and all of 16 columns.
+  CHECK(contains(words,
+                 "\nParts\n  one                       1      1/3  #####\n"
+                 "  two                       3      all  ################\n"));
   CHECK(contains(words, "  - first\n"));
   auto page = example();
   CHECK(svg(page) == draw(std::get<Bars>(page.sections[1].blocks[0].content), "Parts"));

@@ -56,7 +56,7 @@ struct Subject {
     t.iteration_end = {*std::max_element(t.end.begin(), t.end.end())};
     return t;
   }
-  std::string text() const { return report::measured_text(real, 80, {}); }
+  std::string text() const { return report::run_text(real, {.width = 120}); }
 };
 
 }  // namespace

@@ -1,0 +1,24 @@
+#include "base/stopping.hpp"
+
+#include <utility>
+
+namespace rehearsal {
+namespace {
+
+thread_local const Stoppable* innermost = nullptr;
+
+}  // namespace
+
+Stoppable::Stoppable(std::function<bool()> asked) : asked_(std::move(asked)), outer_(std::exchange(innermost, this)) {}
+Stoppable::~Stoppable() { innermost = outer_; }
+
+const std::function<bool()>& Stoppable::here() {
+  static const std::function<bool()> kNothing;
+  return innermost ? innermost->asked_ : kNothing;
+}
+
+void go_on() {
+  if (const auto& asked = Stoppable::here(); asked && asked()) throw Stopped();
+}
+
+}  // namespace rehearsal
