@@ -38,7 +38,8 @@ const CommandText kValidateText{
     .example =
         "  rehearse validate scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%\n"
-        "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --trace rank0.json.gz rank1.json.gz --html beside.html\n"
+        "  rehearse validate tests/traces/two_stages.yaml --trace "
+        "tests/traces/two_stages_rank_0.json tests/traces/two_stages_rank_1.json\n"
         "  rehearse validate --log train.log --cluster dgx-h100\n"
         "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --log titan.log\n"
         "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html",

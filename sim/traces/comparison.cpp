@@ -38,6 +38,11 @@ Category category_of(Axis axis) {
 constexpr std::array kAxesInOrder{Axis::tensor, Axis::context, Axis::expert, Axis::expert_tensor, Axis::pipeline,
                                   Axis::data,   Axis::shard,   Axis::copy,   Axis::expert_data};
 
+bool has_groups(const plan::Mesh& mesh, Axis axis) {
+  const bool of_experts = axis == Axis::expert || axis == Axis::expert_tensor || axis == Axis::expert_data;
+  return !of_experts || mesh.size(Axis::expert) * mesh.size(Axis::expert_tensor) > 1;
+}
+
 bool exchanges_tokens(const Transfer& what) {
   return what.name.find("all_to_all") != what.name.npos || what.name.find("alltoall") != what.name.npos;
 }
@@ -49,7 +54,7 @@ std::optional<Category> category_of(const Transfer& what, std::uint32_t rank, co
     std::optional<Category> only;
     if (what.size < 2) return only;
     for (const Axis axis : kAxesInOrder) {
-      if (std::int64_t(mesh.group(axis, rank).size()) != what.size) continue;
+      if (!has_groups(mesh, axis) || std::int64_t(mesh.group(axis, rank).size()) != what.size) continue;
       if (only && *only != category_of(axis)) return std::nullopt;
       only = category_of(axis);
     }
@@ -61,7 +66,7 @@ std::optional<Category> category_of(const Transfer& what, std::uint32_t rank, co
   };
   if (exchanges_tokens(what) && same(Axis::expert)) return Category::expert_comm;
   for (const Axis axis : kAxesInOrder)
-    if (same(axis)) return category_of(axis);
+    if (has_groups(mesh, axis) && same(axis)) return category_of(axis);
   if (same(mesh.with_context(Axis::data))) return Category::data_comm;
   return std::nullopt;
 }
@@ -77,10 +82,12 @@ Predicted predicted_step(const graph::TaskGraph& graph, const timeline::Timeline
     const Time span = timeline.end[self.first_task + i] - timeline.start[self.first_task + i];
     const auto alone = durations[program.work[i].index()];
     const auto pass = program.coordinates[i].pass;
-    each_kernel(graph, program.work[i], pass, durations, [&](const graph::Work& work, Kind kind, Time time) {
+    const auto lane = program.lane[i];
+    each_kernel(graph, program.work[i], pass, lane, durations, [&](const graph::Work& work, Kind kind, Time time) {
       const Time lasts = scaled(time, span, alone);
       result.by_kind[index(kind)] += lasts;
-      if (communicates(kind)) result.groups[at(timeline::category_of(work, pass, program.lane[i]))].total += lasts;
+      const auto category = kind == Kind::message ? Category::pipeline_comm : timeline::category_of(work, pass, lane);
+      if (communicates(kind)) result.groups[at(category)].total += lasts;
     });
   }
   const auto parts = timeline::breakdown(graph, timeline, rank, durations);

@@ -7,6 +7,7 @@ namespace {
 
 struct KindOf {
   graph::Pass pass;
+  graph::Lane lane;
 
   std::optional<Kind> memory_bound() const {
     return pass == graph::Pass::optimizer ? Kind::optimizer : Kind::memory_bound;
@@ -32,7 +33,9 @@ struct KindOf {
   std::optional<Kind> operator()(const graph::Message&) const { return Kind::message; }
   std::optional<Kind> operator()(const graph::Copy&) const { return Kind::copy; }
   std::optional<Kind> operator()(const graph::StagingCopy&) const { return Kind::copy; }
-  std::optional<Kind> operator()(const graph::FixedDelay&) const { return Kind::other; }
+  std::optional<Kind> operator()(const graph::FixedDelay&) const {
+    return graph::is_send(lane) ? Kind::message : Kind::other;  // given times of transfers, and of passes
+  }
   std::optional<Kind> operator()(const graph::Receive&) const { return std::nullopt; }
   std::optional<Kind> operator()(const graph::HostBound&) const { return std::nullopt; }
   std::optional<Kind> operator()(const graph::HostStep&) const { return std::nullopt; }
@@ -40,25 +43,25 @@ struct KindOf {
   std::optional<Kind> operator()(const graph::Overlapped&) const { return std::nullopt; }
 };
 
-void visit(const graph::TaskGraph& graph, WorkId work, std::int64_t count, graph::Pass pass,
+void visit(const graph::TaskGraph& graph, WorkId work, std::int64_t count, KindOf kind_of,
            std::span<const Time> durations, const EachKernel& kernel) {
   const graph::Work& what = graph.work(work);
   if (const auto* sequence = std::get_if<graph::Sequence>(&what)) {
-    for (const auto& item : sequence->items) visit(graph, item.work, count * item.count, pass, durations, kernel);
+    for (const auto& item : sequence->items) visit(graph, item.work, count * item.count, kind_of, durations, kernel);
   } else if (const auto* both = std::get_if<graph::Overlapped>(&what)) {
-    visit(graph, both->kernel, count, pass, durations, kernel);
-    visit(graph, both->collective, count, pass, durations, kernel);
-  } else if (const auto kind = std::visit(KindOf{pass}, what)) {
+    visit(graph, both->kernel, count, kind_of, durations, kernel);
+    visit(graph, both->collective, count, kind_of, durations, kernel);
+  } else if (const auto kind = std::visit(kind_of, what)) {
     kernel(what, *kind, durations[work.index()] * count);
   }
 }
 
 }  // namespace
 
-void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations,
-                 const EachKernel& kernel) {
+void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, graph::Lane lane,
+                 std::span<const Time> durations, const EachKernel& kernel) {
   INVARIANT(durations.size() == graph.works().size(), "one duration per work");
-  visit(graph, work, 1, pass, durations, kernel);
+  visit(graph, work, 1, {pass, lane}, durations, kernel);
 }
 
 }  // namespace rehearsal::traces

@@ -37,8 +37,8 @@ using TimeByKind = std::array<Time, kKinds>;
 // The kernels that a work consists of, when it runs alone: of a Sequence its items, of Overlapped both. Works that are
 // no kernels (a host that is behind, a receive, what hosts compute) are left out.
 using EachKernel = std::function<void(const graph::Work& work, Kind kind, Time time)>;
-void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, std::span<const Time> durations,
-                 const EachKernel& kernel);
+void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, graph::Lane lane,
+                 std::span<const Time> durations, const EachKernel& kernel);
 
 // What names of kernels do not tell, so that no comparison by kind does: in sentences.
 inline constexpr std::array<std::string_view, 5> kNotToldApart{

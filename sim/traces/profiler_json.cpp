@@ -438,7 +438,7 @@ ReadSoFar read_profiler_json(const std::string& path, Header& header, Events& ev
                               rapidjson::kParseStopWhenDoneFlag;
   const auto parsed = reader.Parse<kFlags>(stream, handler);
   ReadSoFar read{handler.count(), stream.Tell(), pieces.damage()};
-  if (read.bytes == 0 && read.incomplete.empty()) refuse(path, "is empty");
+  if (stream.ended() && read.bytes == 0 && read.incomplete.empty()) refuse(path, "is empty");
   if (handler.too_deep())
     refuse(path,
            fmt::format("is nested more than {} levels deep at byte {}: no profiler's trace", kDeepest, read.bytes));
