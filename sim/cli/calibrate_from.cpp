@@ -8,8 +8,12 @@
 
 #include "base/error.hpp"
 #include "base/program.hpp"
+#include "cli/output_files.hpp"
+#include "cost/measured_gpu.hpp"
 #include "explore/fit.hpp"
 #include "page/layout.hpp"
+#include "scenario/profile.hpp"
+#include "traces/gpu_profile.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -61,9 +65,7 @@ std::string fit_text(const explore::Fit& fit, const std::vector<explore::Measure
   return page::fit(text, width);
 }
 
-}  // namespace
-
-int calibrate_from(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
+int fit_to_logs(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
   const auto logs = read_logs(common, from, scenario);
   std::vector<explore::MeasuredRun> runs;
   std::vector<std::string> names;
@@ -87,6 +89,41 @@ int calibrate_from(const CommonOptions& common, const LogOptions& from, const st
   emit_report(common, cluster_file(fit, logs.front().run.predicted.scenario(),
                                    printable(fmt::format("{}", fmt::join(names, ", ")))));
   return 0;
+}
+
+// The profile is the report; what it leaves out goes where warnings go.
+int profile_of_traces(const CommonOptions& common, const std::vector<std::string>& from) {
+  if (common.format != Format::text) throw UserError("calibrate --from: a profile is YAML, without --format");
+  check_outputs(common, {}, from);
+  const auto& files = common.session.files();
+  const traces::KernelClasses classes(files);
+  const auto all = traces::read(from, classes);
+  const auto made = traces::gpu_profile(all, classes, files);
+  if (!common.quiet)
+    common.session.write(Stream::err, fmt::format("{}: {}\n{}{}\n", made.profile.name, cost::summary(*made.profile.gpu),
+                                                  made.notes.empty() ? "" : "  ", fmt::join(made.notes, "\n  ")));
+  emit_report(common, scenario::write_profile(made.profile));
+  return 0;
+}
+
+bool is_trace(const std::string& file) {
+  return file.ends_with(".json") || file.ends_with(".gz") || file.ends_with(".sqlite");
+}
+
+}  // namespace
+
+int calibrate_from(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
+  const auto traces = std::size_t(std::count_if(from.logs.begin(), from.logs.end(), is_trace));
+  if (traces == 0) {
+    if (scenario.empty() && from.cluster.empty())
+      throw UserError("calibrate --from: --cluster says which machine the logs are of (rehearse list clusters)");
+    return fit_to_logs(common, from, scenario);
+  }
+  if (traces < from.logs.size())
+    throw UserError("calibrate --from takes logs or traces (.json, .gz, .sqlite), not both at once");
+  if (!(scenario + from.cluster + from.world).empty())
+    throw UserError("calibrate --from: traces say their GPU; leave SCENARIO, --cluster and --world out");
+  return profile_of_traces(common, from.logs);
 }
 
 }  // namespace rehearsal::cli

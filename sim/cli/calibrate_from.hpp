@@ -6,7 +6,8 @@
 
 namespace rehearsal::cli {
 
-// Fits factors of the machine to the steps of logs, and writes a cluster file with them: `cluster: {use: ./FILE.yaml}`.
+// Of logs: fits factors of the machine to their steps, and writes a cluster file, `cluster: {use: ./FILE.yaml}`. Of
+// traces: writes the profile of a GPU.
 int calibrate_from(const CommonOptions& common, const LogOptions& from, const std::string& scenario);
 
 }  // namespace rehearsal::cli

@@ -1,4 +1,6 @@
-// rehearse calibrate: parses the request; sim/perform measures.
+// rehearse calibrate: parses the request; sim/perform measures, or sim/traces makes a profile of what others measured.
+#include <fmt/format.h>
+
 #include "base/error.hpp"
 #include "cli/calibrate_from.hpp"
 #include "cli/performer.hpp"
@@ -8,7 +10,7 @@ namespace {
 
 const CommandText kCalibrateText{
     .name = "calibrate",
-    .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS] | [SCENARIO] --from LOG...",
+    .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS] | [SCENARIO] --from FILE...",
     .summary =
         "Measures this machine: this program's kernels with all ranks at once, messages, collectives, timers, noise, "
         "and what lies beside: copies in memory, an optimizer on the host, a disk. Writes a profile, from which "
@@ -23,15 +25,19 @@ const CommandText kCalibrateText{
         "three minutes, of which --quick leaves one. The profile goes to configs/profiles and is named after the "
         "GPU; clusters take it as 'profile: NAME'. With a scenario of several ranks, or --ranks, the GPU is measured "
         "as that many virtual stages; several scenarios may be named.\n"
-        "With --from, factors of the machine (the clock at which its GPUs train, what its NICs and links reach, how "
+        "With --from nothing is measured. Of logs, factors of the machine (the clock at which its GPUs train, what its "
+        "NICs and links reach, how "
         "long its hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster "
         "file, which a scenario names as its cluster; what was fitted within which interval, and what was not, goes to "
-        "standard error.",
+        "standard error. Of traces (JSON of PyTorch's profiler, .sqlite of Nsight Systems), the profile of a GPU is "
+        "made "
+        "of their matrix products, attention and memory-bound kernels with known shapes (record_shapes=True).",
     .example =
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
         "  rehearse calibrate --backend cuda --quick --output gpu.yaml\n"
-        "  rehearse calibrate --from train.log long-context.log --cluster dgx-h100 --output my-h100.yaml",
+
+        "  rehearse calibrate --from tests/traces/qwen1.5_h100.json.gz --output traced.yaml",
     .takes_set = true};
 
 }  // namespace
@@ -39,14 +45,13 @@ const CommandText kCalibrateText{
 int run_calibrate(Session& session, const Arguments& arguments) {
   Calibration what;
   LogOptions from;
-  const OptionList own{
-      {"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
-      {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
-      {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
-      {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory},
-      {"from", "LOG...", "logs of real runs, to which the machine is fitted; no --backend then", &from.logs, true},
-      {"cluster", "NAME", "of --from without SCENARIO: the machine", &from.cluster},
-      {"world", "N", "of --from without SCENARIO: GPUs, where a log does not say it", &from.world}};
+  const OptionList own{{"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
+                       {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
+                       {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
+                       {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory},
+                       {"from", "FILE...", "logs or traces of real runs, in place of measuring", &from.logs, true},
+                       {"cluster", "NAME", "of logs without SCENARIO: the machine", &from.cluster},
+                       {"world", "N", "of logs without SCENARIO: GPUs, where a log does not say it", &from.world}};
   CommonOptions common(session);
   Arguments given = arguments;
   if (given.size() >= 2 && given[given.size() - 2] == kPart && performer().is_rank())
@@ -54,9 +59,9 @@ int run_calibrate(Session& session, const Arguments& arguments) {
   const auto line = parse(kCalibrateText, own, given, common);
   if (!line) return 0;
   if (!from.logs.empty()) {
-    if (line->has("backend")) throw UserError("calibrate --from fits to runs that have been; leave --backend out");
-    if (line->operands.empty() && from.cluster.empty())
-      throw UserError("calibrate --from: --cluster says which machine the logs are of (rehearse list clusters)");
+    for (const auto* other : {"backend", "ranks", "quick", "tier-directory"})
+      if (line->has(other))
+        throw UserError(fmt::format("calibrate --from measures nothing: --{} has no effect", other));
     return calibrate_from(common, from,
                           line->operands.empty() ? "" : one_operand(kCalibrateText, *line, "a scenario file"));
   }

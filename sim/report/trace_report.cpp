@@ -209,7 +209,11 @@ Time TraceReport::measured_step() const {
 bool TraceReport::within_tolerance() const { return !tolerance || std::abs(error()) <= *tolerance; }
 
 TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, const traces::KernelClasses& classes) {
-  TraceReport report{predicted, {}, {}, [](auto&, auto&) { return std::nullopt; }};
+  TraceReport report{predicted, {}, {}, [](const traces::Trace& trace, const traces::LaunchedKernel& kernel) {
+                       return trace.kind(kernel) == traces::Kind::message
+                                  ? std::optional(graph::Category::pipeline_comm)
+                                  : std::nullopt;
+                     }};
   const auto& scenario = predicted.scenario();
   const auto& graph = predicted.graph();
   // Stages with layouts of their own have no mesh that holds for all of them.
@@ -246,6 +250,9 @@ TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, 
     }
     report.ranks.push_back(std::move(rank));
   }
+  if (scenario.abstract)
+    report.warnings.push_back(
+        "the scenario gives the times of passes, which are of no kind of kernel: they are 'other'");
   return report;
 }
 
@@ -258,7 +265,7 @@ std::string trace_text(const TraceReport& r, const page::TextStyle& style) {
   text +=
       fmt::format("  Measured     {:<16} {}\n", paint.bold(show(r.measured_step())), paint.dim("median of the steps"));
   text += fmt::format("  Error        {:<16} {}\n", paint.bold(page::show_amount(r.error(), page::Unit::error)),
-                      paint.dim("predicted / measured - 1: negative where the run took longer"));
+                      paint.dim("predicted / measured - 1; negative: the run was longer"));
   if (r.tolerance)
     text += fmt::format("  Tolerance    {:<16} {}\n", fmt::format("{:.1f} %", *r.tolerance * 100),
                         r.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));

@@ -39,6 +39,13 @@ std::optional<std::vector<std::vector<std::int64_t>>> shapes_of(std::string_view
   return all;
 }
 
+std::vector<std::string> parts_of(std::string_view text) {
+  std::vector<std::string> all;
+  for (auto end = text.find(';'); end != text.npos; end = text.find(';'))
+    all.push_back(readable(text.substr(0, end))), text.remove_prefix(end + 1);
+  return all;
+}
+
 template <class T>
 std::uint32_t interned(std::unordered_map<std::string, std::uint32_t>& known, std::vector<T>& all, std::string key,
                        const auto& make) {
@@ -86,7 +93,7 @@ void Collector::kernel(const Event& event, std::optional<Kind> kind) {
 
 void Collector::operation(const Event& event) {
   if (event.external >= kNone || event.shapes.empty() || !is_sampled(event.name)) return;
-  auto key = fmt::format("{}\n{}\n{}", event.name, event.type, event.shapes);
+  auto key = fmt::format("{}\n{}\n{}\n{}", event.name, event.type, event.shapes, event.values);
   const auto known = operator_of_.find(key);
   std::uint32_t number = kNone;
   if (known != operator_of_.end()) {
@@ -95,7 +102,7 @@ void Collector::operation(const Event& event) {
     auto shapes = shapes_of(event.shapes);
     if (!shapes || operators_.size() >= kMostOperators) return;
     number = std::uint32_t(operators_.size());
-    operators_.push_back({event.name, readable(event.type), std::move(*shapes)});
+    operators_.push_back({event.name, readable(event.type), std::move(*shapes), parts_of(event.values)});
     operator_of_.emplace(std::move(key), number);
   }
   launched_.emplace_back(std::uint32_t(event.external), number);
@@ -128,7 +135,7 @@ std::vector<Trace> Collector::finish(const std::string& file, const Header& head
     Trace trace;
     trace.file = file;
     if (devices_.size() == 1) trace.rank = header.rank;
-    trace.world = header.world;
+    trace.world = header.world, trace.base = header.base;
     for (const auto& gpu : header.devices)
       if (gpu.id == number || header.devices.size() == 1) trace.gpu = gpu;
     trace.steps_of_gpu = &steps == &gpu_steps_;

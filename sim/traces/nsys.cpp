@@ -120,12 +120,13 @@ class Reader {
     const auto columns = database_.columns("TARGET_INFO_GPU");
     if (!holds(columns, "id") || !holds(columns, "name")) return;
     const auto or_zero = [&](const char* column) { return holds(columns, column) ? column : "0"; };
-    database_.each(
-        fmt::format("SELECT id, name, {}, {} FROM TARGET_INFO_GPU", or_zero("totalMemory"), or_zero("smCount")),
-        [&](sqlite3_stmt* row) {
-          header_.devices.push_back({sqlite3_column_int64(row, 0), readable(text_at(row, 1)),
-                                     sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3)});
-        });
+    database_.each(fmt::format("SELECT id, name, {}, {}, {}, {} FROM TARGET_INFO_GPU", or_zero("totalMemory"),
+                               or_zero("smCount"), or_zero("computeMajor"), or_zero("computeMinor")),
+                   [&](sqlite3_stmt* row) {
+                     header_.devices.push_back({sqlite3_column_int64(row, 0), readable(text_at(row, 1)),
+                                                sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3),
+                                                sqlite3_column_int64(row, 4), sqlite3_column_int64(row, 5)});
+                   });
   }
 
   const std::string& file_;

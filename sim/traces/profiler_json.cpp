@@ -60,6 +60,7 @@ enum class Where : std::uint8_t {
   args,
   shapes,
   shape,
+  values,
   types,
   devices,
   device,
@@ -95,9 +96,12 @@ enum class Key : std::uint8_t {
   group_size,
   shapes,
   type,
+  values,
   id,
   memory,
   multiprocessors,
+  major,
+  minor,
   rank,
   world,
   groups,
@@ -136,10 +140,13 @@ constexpr Word kWords[] = {
     {Where::args, "Input Dims", Key::shapes},
     {Where::args, "Input dims", Key::shapes},
     {Where::args, "Input type", Key::type},
+    {Where::args, "Concrete Inputs", Key::values},
     {Where::device, "id", Key::id},
     {Where::device, "name", Key::name},
     {Where::device, "totalGlobalMem", Key::memory},
     {Where::device, "numSms", Key::multiprocessors},
+    {Where::device, "computeMajor", Key::major},
+    {Where::device, "computeMinor", Key::minor},
     {Where::job, "rank", Key::rank},
     {Where::job, "world_size", Key::world},
     {Where::job, "pg_config", Key::groups},
@@ -217,7 +224,10 @@ class Handler {
         }
         return push(key_ == Key_::devices ? Where::devices : Where::other);
       case Where::args:
-        return push(key_ == Key_::shapes ? Where::shapes : key_ == Key_::type ? Where::types : Where::other);
+        return push(key_ == Key_::shapes   ? Where::shapes
+                    : key_ == Key_::type   ? Where::types
+                    : key_ == Key_::values ? Where::values
+                                           : Where::other);
       case Where::shapes:
         return push(Where::shape);
       case Where::job:
@@ -264,6 +274,9 @@ class Handler {
         break;
       case Where::shapes:  // a number, where an input is none: its place counts
         if (event_.shapes.size() < Event::kLongestText) event_.shapes += ';';
+        break;
+      case Where::values:
+        if (event_.values.size() < Event::kLongestText) (event_.values += text) += ';';
         break;
       case Where::types:
         if (event_.type.empty() && !text.empty() && !text.starts_with("Scalar")) keep(event_.type, text);
@@ -346,6 +359,8 @@ class Handler {
     auto& device = header_.devices.back();
     if (key_ == Key_::id) device.id = integer(text).value_or(-1);
     if (key_ == Key_::name) device.name = readable(text.substr(0, Event::kLongestText));
+    if (key_ == Key_::major) device.major = integer(text).value_or(0);
+    if (key_ == Key_::minor) device.minor = integer(text).value_or(0);
     if (key_ == Key_::memory) device.memory = integer(text).value_or(0);
     if (key_ == Key_::multiprocessors) device.multiprocessors = integer(text).value_or(0);
   }

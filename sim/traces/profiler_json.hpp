@@ -30,12 +30,14 @@ struct Event {
   std::int64_t in_elements = -1, out_elements = -1, group_size = 0;
   // Of operators, with record_shapes: "8944,1024;1024,2816;" and the first type of an input that is a tensor.
   std::string shapes, type;
+  std::string values;  // "Concrete Inputs", likewise: "True;;0.1;"
 };
 
 struct Device {
   std::int64_t id = -1;
   std::string name;
   std::int64_t memory = 0, multiprocessors = 0;  // bytes
+  std::int64_t major = 0, minor = 0;             // compute capability
 };
 
 // What stands beside the events.

@@ -95,6 +95,24 @@ std::optional<FusedAttention> attention_of(const Operator& op) {
   return a;
 }
 
+// Whether an operator of attention masks what comes later; nothing: the values of its inputs are not known.
+std::optional<bool> is_causal(const Operator& op) {
+  // The place of is_causal among the inputs (PyTorch 2.8, native_functions.yaml).
+  static constexpr std::pair<std::string_view, std::size_t> kPlaces[] = {
+      {"aten::_flash_attention_forward", 8},
+      {"aten::_flash_attention_backward", 11},
+      {"aten::_scaled_dot_product_flash_attention", 4},
+      {"aten::_scaled_dot_product_flash_attention_backward", 11},
+      {"aten::_scaled_dot_product_cudnn_attention", 6},
+  };
+  for (const auto& [name, place] : kPlaces) {
+    if (op.name != name || place >= op.values.size()) continue;
+    if (op.values[place] == "True") return true;
+    if (op.values[place] == "False") return false;
+  }
+  return std::nullopt;
+}
+
 std::optional<Bytes> traffic_of(const Operator& op) {
   const auto* form = known(op.name);
   const auto each = bytes_of(op.type);
@@ -166,6 +184,7 @@ std::optional<Gemm> product_of(const Operator& op) {
 Samples samples(const Trace& trace) {
   Samples all;
   std::map<std::uint32_t, std::vector<std::int64_t>> times;  // by operator
+  std::map<std::uint32_t, std::uint32_t> kernel_of;          // likewise
   for (const auto& kernel : trace.kernels) {
     const auto kind = trace.kind(kernel);
     if (kind != Kind::gemm && kind != Kind::attention && kind != Kind::memory_bound) continue;
@@ -177,7 +196,7 @@ Samples samples(const Trace& trace) {
                                                                     : Kind::gemm;
     if (of != kind) continue;  // a product that copies its operands first, ...
     ++all.with_shapes;
-    times[kernel.fact].push_back(kernel.duration);
+    times[kernel.fact].push_back(kernel.duration), kernel_of.try_emplace(kernel.fact, kernel.name);
   }
   for (auto& [number, durations] : times) {
     const auto& op = trace.operators[number];
@@ -189,7 +208,11 @@ Samples samples(const Trace& trace) {
                         quantile_of(durations, .5),
                         quantile_of(durations, .9)};
     if (const auto gemm = product_of(op)) all.gemms.push_back({sample, *gemm});
-    if (const auto attention = attention_of(op)) all.attention.push_back({sample, *attention});
+    if (auto attention = attention_of(op)) {
+      const auto causal = is_causal(op);
+      attention->causal = causal.value_or(true);
+      all.attention.push_back({sample, *attention, causal.has_value(), kernel_of[number]});
+    }
     if (const auto traffic = traffic_of(op)) all.memory_bound.push_back({sample, *traffic});
   }
   longest_first(all.gemms), longest_first(all.attention), longest_first(all.memory_bound);

@@ -26,7 +26,8 @@ struct GemmSample : Sample {
 };
 struct AttentionSample : Sample {
   FusedAttention attention;
-  bool mask_known = false;  // causal or not: shapes do not tell
+  bool mask_known = false;       // causal or not: where the values of inputs were recorded
+  std::uint32_t kernel = kNone;  // of Trace::names: one that it launched
 };
 struct TrafficSample : Sample {
   Bytes traffic;  // read and written, by the shapes

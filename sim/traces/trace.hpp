@@ -47,6 +47,7 @@ struct Transfer {
 struct Operator {
   std::string name, type;
   std::vector<std::vector<std::int64_t>> shapes;  // empty: no tensor
+  std::vector<std::string> values;                // of inputs that are none; empty where it is one
 };
 
 struct Step {
@@ -57,7 +58,8 @@ struct Trace {
   std::string file;
   std::optional<std::int64_t> rank, world;
   Device gpu;
-  std::int64_t origin = 0;             // since whatever the file counts from
+  std::optional<std::int64_t> base;    // ns since 1970, from which the file counts
+  std::int64_t origin = 0;             // since `base`, or whatever the file counts from
   std::vector<Step> steps;             // in order; empty: the file marks none
   bool steps_of_gpu = false;           // by marks on the GPU; else on the host, which is ahead of it
   std::deque<LaunchedKernel> kernels;  // in order of their starts

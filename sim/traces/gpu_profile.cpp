@@ -1,0 +1,163 @@
+#include "traces/gpu_profile.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/quantity_text.hpp"
+#include "cost/gpu_fit.hpp"
+#include "scenario/profile.hpp"
+#include "traces/analysis.hpp"
+#include "traces/refuse.hpp"
+#include "traces/samples.hpp"
+
+namespace rehearsal::traces {
+namespace {
+
+constexpr std::uint64_t kFewestPauses = 10;    // of which a median says something
+constexpr std::size_t kFewestSizes = 4;        // of memory-bound kernels: a fit has three terms
+constexpr std::size_t kHeldOutFrom = 10;       // shapes of a section from which on every fifth is held out
+constexpr std::int64_t kShortest = 1'000'000;  // 1 us: shorter kernels are all latency, and of no rate
+
+class Maker {
+ public:
+  Maker(std::span<const Trace> traces, const KernelClasses& classes, const scenario::Files& files)
+      : traces_(traces), classes_(classes), files_(files) {}
+
+  FromTraces run() {
+    identity();
+    for (const auto& trace : traces_) add(trace);
+    hold_out();
+    if (!sizes_.empty()) memory_bound();
+    if (times_.gemm.empty() && times_.attention.empty() && !times_.memory_bound)
+      refuse(traces_.front().file,
+             "no kernel whose shapes are known: profile with record_shapes=True, and without CUDA graphs");
+    cost::fit_gpu(times_, scenario::gpu_file_of(times_.gpu, files_));
+    if (no_mask_)
+      note(fmt::format("{} shapes of attention left out: whether they are causal was not recorded", no_mask_));
+    if (no_kernel_)
+      note(fmt::format("{} shapes of attention left out: no kernel of FlashAttention or cuDNN", no_kernel_));
+    return {profile(), std::move(notes_)};
+  }
+
+ private:
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  void identity() {
+    for (const auto& trace : traces_) {
+      if (trace.gpu.name.empty() || trace.gpu.multiprocessors == 0)
+        refuse(trace.file, "does not say which GPU it is of (deviceProperties), so no profile can be made of it");
+      const auto& first = traces_.front().gpu;
+      if (trace.gpu.name != first.name || trace.gpu.multiprocessors != first.multiprocessors)
+        refuse(trace.file, fmt::format("is of '{}', and '{}' of '{}': one profile is of one type of GPU",
+                                       trace.gpu.name, traces_.front().file, first.name));
+    }
+    const auto& gpu = traces_.front().gpu;
+    times_.gpu.name = gpu.name, times_.gpu.capability = fmt::format("{}.{}", gpu.major, gpu.minor);
+    times_.gpu.multiprocessors = gpu.multiprocessors, times_.gpu.memory = Bytes(gpu.memory);
+  }
+
+  void add(const Trace& trace) {
+    const auto analysis = analyse(std::span(&trace, 1), classes_).front();
+    const Time pause = analysis.gaps.count >= kFewestPauses ? analysis.gaps.median : Time{};
+    note(pause > Time{}
+             ? fmt::format("{}: the median pause between kernels, {}, is part of every time", trace.file, show(pause))
+             : fmt::format("{}: too few pauses between kernels to know their length: none is added", trace.file));
+    const auto quantiles = [&](const Sample& s) {
+      return cost::Quantiles{s.p10 + pause, s.median + pause, s.p90 + pause};
+    };
+    const auto all = samples(trace);
+    for (const auto& s : all.gemms) {
+      if (s.gemm.precision == Precision::fp4) continue;  // profiles have none
+      auto& known = times_.gemm[s.gemm.precision].samples;
+      put(known, {s.gemm, quantiles(s), false});
+    }
+    for (const auto& s : all.attention) {
+      const auto& kernel = trace.names[s.kernel].text;
+      const auto which = kernel.find("cudnn") != kernel.npos ? std::optional(models::AttentionKernel::cudnn)
+                         : kernel.find("hopper") != kernel.npos || kernel.find("FlashAttnFwdSm90") != kernel.npos
+                             ? std::optional(models::AttentionKernel::flash3)
+                         : kernel.find("flash") != kernel.npos ? std::optional(models::AttentionKernel::flash2)
+                                                               : std::nullopt;
+      if (!s.mask_known)
+        ++no_mask_;
+      else if (!which)
+        ++no_kernel_;
+      else
+        put(times_.attention[*which].samples, {s.attention, quantiles(s), false});
+    }
+    for (const auto& s : all.memory_bound)
+      if (s.median.count() >= kShortest) {
+        const auto [at, fresh] = sizes_.try_emplace(s.traffic, quantiles(s));
+        if (!fresh && quantiles(s).p50 < at->second.p50) at->second = quantiles(s);
+      }
+  }
+
+  // Of one shape in several traces, or by several operators, the faster.
+  template <class S>
+  static void put(std::vector<S>& known, S sample) {
+    const auto same = std::find_if(known.begin(), known.end(), [&](const S& s) { return s.shape == sample.shape; });
+    if (same == known.end())
+      known.push_back(std::move(sample));
+    else if (sample.time.p50 < same->time.p50)
+      *same = std::move(sample);
+  }
+
+  template <class S>
+  static void hold_out(std::vector<S>& samples) {
+    if (samples.size() < kHeldOutFrom) return;
+    for (std::size_t i = 2; i < samples.size(); i += 5) samples[i].held_out = true;
+  }
+  void hold_out() {
+    for (auto& [_, gemm] : times_.gemm) hold_out(gemm.samples);
+    for (auto& [_, attention] : times_.attention) hold_out(attention.samples);
+  }
+
+  void memory_bound() {
+    if (sizes_.size() < kFewestSizes)
+      return note(fmt::format("memory-bound kernels of {} sizes alone: too few for a fit", sizes_.size()));
+    auto& section = times_.memory_bound.emplace();
+    for (const auto& [size, time] : sizes_) section.samples.push_back({size, time, false});
+    hold_out(section.samples);
+  }
+
+  cost::Profile profile() {
+    cost::Profile profile;
+    std::string slug;
+    for (const char c : times_.gpu.name)
+      if (std::isalnum(static_cast<unsigned char>(c)))
+        slug += char(std::tolower(static_cast<unsigned char>(c)));
+      else if (!slug.empty() && slug.back() != '-')
+        slug += '-';
+    profile.name = slug + "-traced";
+    profile.backend = "trace", profile.ranks = 1;
+    profile.cpu = profile.system = profile.compiler = "not known", profile.cores = 1;
+    profile.priority = "ordinary";
+    profile.date = "not known";
+    if (const auto base = traces_.front().base; base && *base > 0)
+      profile.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time_t(*base / 1'000'000'000)));
+    profile.summary = fmt::format("{}, from {} trace{}, {}", times_.gpu.name, traces_.size(),
+                                  traces_.size() == 1 ? "" : "s", profile.date);
+    profile.gpu = std::move(times_);
+    profile.digest = scenario::profile_digest(profile);
+    return profile;
+  }
+
+  std::span<const Trace> traces_;
+  const KernelClasses& classes_;
+  const scenario::Files& files_;
+  cost::GpuTimes times_;
+  std::map<Bytes, cost::Quantiles> sizes_;  // of memory-bound kernels, the fastest of each
+  std::size_t no_mask_ = 0, no_kernel_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+FromTraces gpu_profile(std::span<const Trace> traces, const KernelClasses& classes, const scenario::Files& files) {
+  return Maker(traces, classes, files).run();
+}
+
+}  // namespace rehearsal::traces

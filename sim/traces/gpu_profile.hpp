@@ -1,0 +1,25 @@
+// A profile of a GPU from traces: matrix products, fused attention and memory-bound kernels whose shapes were recorded.
+//
+// A profile's time is from start to start of equal launches (cost/gpu_times.hpp), and a trace has the time from start
+// to end: the median pause between kernels of the trace is added. Caches are as warm as the run left them.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cost/profile.hpp"
+#include "scenario/files.hpp"
+#include "traces/trace.hpp"
+
+namespace rehearsal::traces {
+
+struct FromTraces {
+  cost::Profile profile;
+  std::vector<std::string> notes;  // what was left out, and what was added
+};
+
+// Throws UserError where the traces are of several types of GPU, name none, or have no samples that can be used.
+FromTraces gpu_profile(std::span<const Trace> traces, const KernelClasses& classes,
+                       const scenario::Files& files = scenario::disk());
+
+}  // namespace rehearsal::traces
