@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/program.hpp"
 #include "cli/output_files.hpp"
-#include "cost/measured_gpu.hpp"
 #include "explore/fit.hpp"
 #include "page/layout.hpp"
 #include "scenario/profile.hpp"
@@ -100,8 +99,7 @@ int profile_of_traces(const CommonOptions& common, const std::vector<std::string
   const auto all = traces::read(from, classes);
   const auto made = traces::gpu_profile(all, classes, files);
   if (!common.quiet)
-    common.session.write(Stream::err, fmt::format("{}: {}\n{}{}\n", made.profile.name, cost::summary(*made.profile.gpu),
-                                                  made.notes.empty() ? "" : "  ", fmt::join(made.notes, "\n  ")));
+    common.session.write(Stream::err, fmt::format("{}\n  {}\n", made.profile.name, fmt::join(made.notes, "\n  ")));
   emit_report(common, scenario::write_profile(made.profile));
   return 0;
 }

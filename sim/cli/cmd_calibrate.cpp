@@ -36,7 +36,6 @@ const CommandText kCalibrateText{
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
         "  rehearse calibrate --backend cuda --quick --output gpu.yaml\n"
-
         "  rehearse calibrate --from tests/traces/qwen1.5_h100.json.gz --output traced.yaml",
     .takes_set = true};
 

@@ -8,6 +8,7 @@
 
 #include "base/quantity_text.hpp"
 #include "cost/gpu_fit.hpp"
+#include "cost/measured_gpu.hpp"
 #include "scenario/profile.hpp"
 #include "traces/analysis.hpp"
 #include "traces/refuse.hpp"
@@ -16,9 +17,11 @@
 namespace rehearsal::traces {
 namespace {
 
-constexpr std::uint64_t kFewestPauses = 10;    // of which a median says something
-constexpr std::size_t kFewestSizes = 4;        // of memory-bound kernels: a fit has three terms
-constexpr std::size_t kHeldOutFrom = 10;       // shapes of a section from which on every fifth is held out
+constexpr std::uint64_t kFewestPauses = 10;  // of which a median says something
+constexpr std::size_t kFewestSizes = 4;      // of memory-bound kernels: a fit has three terms
+constexpr std::size_t kHeldOutFrom = 10;     // shapes of a section from which on every fifth is held out
+constexpr std::int64_t kSmallestSide = 32;   // of a product: narrower ones move bytes
+constexpr double kLeastFlops = 1e9;
 constexpr std::int64_t kShortest = 1'000'000;  // 1 us: shorter kernels are all latency, and of no rate
 
 class Maker {
@@ -29,12 +32,27 @@ class Maker {
   FromTraces run() {
     identity();
     for (const auto& trace : traces_) add(trace);
+    // One small product says nothing of a rate.
+    std::erase_if(times_.gemm, [&](const auto& gemm) {
+      const bool told = std::any_of(gemm.second.samples.begin(), gemm.second.samples.end(),
+                                    [](const auto& s) { return s.shape.flops().value() >= kLeastFlops; });
+      if (!told) no_rate_ += gemm.second.samples.size();
+      return !told;
+    });
     hold_out();
     if (!sizes_.empty()) memory_bound();
     if (times_.gemm.empty() && times_.attention.empty() && !times_.memory_bound)
       refuse(traces_.front().file,
              "no kernel whose shapes are known: profile with record_shapes=True, and without CUDA graphs");
     cost::fit_gpu(times_, scenario::gpu_file_of(times_.gpu, files_));
+    for (const auto& [precision, gemm] : times_.gemm)
+      error(fmt::format("matrix products in {}", name(precision)), gemm.fit.error);
+    for (const auto& [kernel, attention] : times_.attention)
+      error(fmt::format("attention of {}", cost::name(kernel)), attention.error);
+    if (times_.memory_bound) error("memory-bound kernels", times_.memory_bound->fit.error);
+    if (no_rate_)
+      note(fmt::format("{} shapes of matrix products left out: too narrow or too small to tell a rate, or in 4 bits",
+                       no_rate_));
     if (no_mask_)
       note(fmt::format("{} shapes of attention left out: whether they are causal was not recorded", no_mask_));
     if (no_kernel_)
@@ -44,6 +62,15 @@ class Maker {
 
  private:
   void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  void error(const std::string& section, const cost::FitErrors& of) {
+    const auto part = [](const cost::SampleErrors& e) {
+      return fmt::format("{} shape{}, median {:.1f} %, p90 {:.1f} %", e.samples, e.samples == 1 ? "" : "s",
+                         e.median * 100, e.p90 * 100);
+    };
+    note(fmt::format("{}: the fit is off by {}{}", section, part(of.fitted),
+                     of.held_out.samples ? fmt::format("; held out: {}", part(of.held_out)) : ""));
+  }
 
   void identity() {
     for (const auto& trace : traces_) {
@@ -70,9 +97,12 @@ class Maker {
     };
     const auto all = samples(trace);
     for (const auto& s : all.gemms) {
-      if (s.gemm.precision == Precision::fp4) continue;  // profiles have none
-      auto& known = times_.gemm[s.gemm.precision].samples;
-      put(known, {s.gemm, quantiles(s), false});
+      const auto& g = s.gemm;
+      if (g.precision == Precision::fp4 || std::min({g.m, g.n, g.k}) < kSmallestSide) {  // profiles have no fp4
+        ++no_rate_;
+        continue;
+      }
+      put(times_.gemm[g.precision].samples, {g, quantiles(s), false});
     }
     for (const auto& s : all.attention) {
       const auto& kernel = trace.names[s.kernel].text;
@@ -150,7 +180,7 @@ class Maker {
   const scenario::Files& files_;
   cost::GpuTimes times_;
   std::map<Bytes, cost::Quantiles> sizes_;  // of memory-bound kernels, the fastest of each
-  std::size_t no_mask_ = 0, no_kernel_ = 0;
+  std::size_t no_mask_ = 0, no_kernel_ = 0, no_rate_ = 0;
   std::vector<std::string> notes_;
 };
 
