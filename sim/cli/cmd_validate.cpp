@@ -91,7 +91,7 @@ int run_validate(Session& session, const Arguments& arguments) {
              {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
               {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
   own = with_page_options(std::move(own), pages, "draw predicted beside measured",
-                          {"scatter", "breakdown", "timeline", "memory"});
+                          {"scatter", "breakdown", "timeline", "memory", "both-timelines", "parts"});
   for (const auto& more : {against_options(against), log_options(logs)})
     own.insert(own.end(), more.begin(), more.end());
   CommonOptions common(session);

@@ -91,8 +91,8 @@ class BothTimelines {
       if (graph::info(l).kind == graph::LaneKind::receives) continue;
       if (std::find(program.lane.begin(), program.lane.end(), l) == program.lane.end()) continue;
       const bool compute = l == graph::Lane::compute;
-      Row row(drawing_, compute ? fmt::format("rank {} predicted", *rank.trace->rank) : std::string(graph::name(l)),
-              !compute, finest);
+      Row row(drawing_, compute ? fmt::format("rank {}", *rank.trace->rank) : std::string(graph::name(l)), !compute,
+              finest);
       for (std::size_t i = 0; i < program.size(); ++i) {
         if (program.lane[i] != l) continue;
         const auto& at = program.coordinates[i];
@@ -120,7 +120,7 @@ class BothTimelines {
     };
     const auto computes = [&](const traces::LaunchedKernel& k) { return !traces::communicates(trace.kind(k)); };
     {
-      Row row(drawing_, fmt::format("rank {} measured", *trace.rank), false, finest);
+      Row row(drawing_, fmt::format("measured {}", *trace.rank), false, finest);
       each(computes, [&](const auto& kernel, Time start, Time end) {
         const auto kind = trace.kind(kernel);
         row.add(start, end,
@@ -131,13 +131,30 @@ class BothTimelines {
       });
     }
     for (const auto& group : rank.measured.groups) {
-      const auto name = group.category ? graph::name(*group.category) : "communication";
+      const char* name = short_name(group.category);
       Row row(drawing_, name, true, finest);
       each([&](const auto& k) { return !computes(k) && report_.group_of(trace, k) == group.category; },
            [&](const auto& kernel, Time start, Time end) {
              const auto text = kernel.moves ? trace.transfers[kernel.fact].name : trace.names[kernel.name].text;
              row.add(start, end, letter(group.category), word("measured: " + text));
            });
+    }
+  }
+
+  // Rows of pictures have room for ten letters.
+  static const char* short_name(const std::optional<graph::Category>& category) {
+    if (!category) return "others";
+    switch (*category) {
+      case graph::Category::data_comm:
+        return "data";
+      case graph::Category::tensor_comm:
+        return "tensor";
+      case graph::Category::context_comm:
+        return "context";
+      case graph::Category::expert_comm:
+        return "experts";
+      default:
+        return "stages";
     }
   }
 

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
+#include <map>
 
 #include "base/quantity_text.hpp"
 #include "cost/gpu_fit.hpp"

@@ -1,5 +1,6 @@
 // The class of a kernel by its name: rules of configs/kernel_classes.yaml, of which the first that fits decides.
 #pragma once
+#include <optional>
 #include <regex>
 #include <string>
 #include <string_view>
