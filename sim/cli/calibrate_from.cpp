@@ -26,7 +26,7 @@ std::string interval(const explore::FittedFactor& factor) {
 
 std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scenario, const std::string& names) {
   const auto& cluster = scenario.concrete->cluster;
-  interchange::Draft draft;
+  interchange::ScenarioDraft draft;
   draft.derive("use", cluster.name, "what all else is taken from");
   for (const auto& factor : fit.factors) {
     if (!factor.known) continue;

@@ -26,7 +26,7 @@ std::vector<std::string> written_formats() {
 CommandText export_text() {
   std::string formats = "Formats:\n";
   for (const auto& name : written_formats())
-    formats += fmt::format("  {:<14} {}\n", name,
+    formats += fmt::format("  {:<15} {}\n", name,
                            name == kChakra ? "execution traces of MLCommons, one for each rank, which ASTRA-sim runs"
                                            : interchange::registry().at(name).summary);
   return {

@@ -16,20 +16,22 @@ constexpr std::int64_t kMostGpus = 10'000'000;
 CommandText import_text() {
   std::string formats = "Formats, known by content:\n";
   for (const auto& [name, format] : interchange::registry())
-    if (format.read) formats += fmt::format("  {:<14} {}\n", name, format.summary);
-  return {.name = "import",
-          .operands = "FILE... [OPTIONS] [-- ARGUMENTS]",
-          .summary =
-              "Makes a scenario of files that other tools have: model, layout, machine and training each from the\n"
-              "file that says it. Behind each value of the scenario is where it is from.",
-          .more = formats +
-                  "\nWhat no file says is derived or assumed, and says so. What has no word in a scenario, and what is "
-                  "not\nunderstood, is listed on standard error. Files that contradict each other are refused.\n",
-          .example =
-              "  rehearse import config.json ds_config.json --world 16 --cluster dgx-h100 --output scenario.yaml\n"
-              "  rehearse import train.log --cluster dgx-h100\n"
-              "  rehearse import --world 64 -- --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --swiglu\n",
-          .takes_set = true};
+    if (format.read) formats += fmt::format("  {:<15} {}\n", name, format.summary);
+  return {
+      .name = "import",
+      .operands = "FILE... [OPTIONS] [-- ARGUMENTS]",
+      .summary =
+          "Makes a scenario of files that other tools have: model, layout, machine and training each from the\n"
+          "file that says it. Behind each value of the scenario is where it is from.",
+      .more = formats +
+              "\nWhat no file says is derived or assumed, and says so. What has no word in a scenario, and what is "
+              "not\nunderstood, is listed on standard error. Files that contradict each other are refused.\n",
+      .example =
+          "  rehearse import tests/interchange/hf-config/Qwen--Qwen3-32B_config.json --world 64 --output qwen3.yaml\n"
+          "  rehearse import tests/interchange/megatron-forms/llama3-8b.log --cluster dgx-h100\n"
+          "  rehearse import --world 64 -- --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --swiglu "
+          "--seq-length 4096 --bf16\n",
+      .takes_set = true};
 }
 
 std::string left_text(const std::vector<interchange::Left>& all, const char* heading) {

@@ -40,8 +40,7 @@ const CommandText kValidateText{
         "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%\n"
         "  rehearse validate tests/traces/two_stages.yaml --trace "
         "tests/traces/two_stages_rank_0.json tests/traces/two_stages_rank_1.json\n"
-        "  rehearse validate --log train.log --cluster dgx-h100\n"
-        "  rehearse validate scenarios/llama3-8b-dgx-h100.yaml --log titan.log\n"
+        "  rehearse validate --log tests/interchange/megatron-forms/llama3-8b.log --cluster dgx-h100\n"
         "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html",
     .takes_set = true};
 

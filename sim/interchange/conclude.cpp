@@ -14,11 +14,11 @@ namespace {
 constexpr std::int64_t kUsualSequence = 4096;
 constexpr const char* kUsualCluster = "dgx-h100";
 
-std::int64_t value(const Draft& draft, Fact fact, std::int64_t otherwise) {
+std::int64_t value(const ScenarioDraft& draft, Fact fact, std::int64_t otherwise) {
   return draft[fact] ? draft[fact]->value : otherwise;
 }
 
-[[noreturn]] void contradiction(const Draft& draft, Fact fact, const std::string& message) {
+[[noreturn]] void contradiction(const ScenarioDraft& draft, Fact fact, const std::string& message) {
   const auto& given = draft[fact];
   const bool placed = given && given->origin.basis == Basis::said;
   throw UserError({{placed ? given->origin.where : Location{}, message}});
@@ -26,7 +26,7 @@ std::int64_t value(const Draft& draft, Fact fact, std::int64_t otherwise) {
 
 class Conclusion {
  public:
-  Conclusion(Draft& draft, const scenario::Files& files) : draft_(draft), files_(files) {}
+  Conclusion(ScenarioDraft& draft, const scenario::Files& files) : draft_(draft), files_(files) {}
 
   void draw() {
     wanted();
@@ -247,13 +247,13 @@ class Conclusion {
                       : fmt::format("{} ({}) padded to a multiple of {}", plain->value, to_text(plain->origin), unit));
   }
 
-  Draft& draft_;
+  ScenarioDraft& draft_;
   const scenario::Files& files_;
 };
 
 }  // namespace
 
-bool is_of_machine_alone(const Draft& draft) {
+bool is_of_machine_alone(const ScenarioDraft& draft) {
   for (const auto& [key, given] : draft.keys())
     if (!key.starts_with("cluster.") && key != "name") return false;
   for (const auto of : {Fact::replicas, Fact::shards, Fact::data, Fact::accumulation, Fact::longest, Fact::vocabulary})
@@ -261,6 +261,6 @@ bool is_of_machine_alone(const Draft& draft) {
   return draft.has("cluster");
 }
 
-void conclude(Draft& draft, const scenario::Files& files) { Conclusion(draft, files).draw(); }
+void conclude(ScenarioDraft& draft, const scenario::Files& files) { Conclusion(draft, files).draw(); }
 
 }  // namespace rehearsal::interchange

@@ -7,9 +7,9 @@ namespace rehearsal::interchange {
 
 // Completes a draft to a scenario: the degree of data parallelism, the batch, a padded vocabulary, the machine. Throws
 // UserError where files contradict each other, and where what cannot be assumed is said by none.
-void conclude(Draft& draft, const scenario::Files& files);
+void conclude(ScenarioDraft& draft, const scenario::Files& files);
 
 // Whether all files are of a machine, and none of what is trained on it: then conclude() completes `cluster` alone.
-bool is_of_machine_alone(const Draft& draft);
+bool is_of_machine_alone(const ScenarioDraft& draft);
 
 }  // namespace rehearsal::interchange

@@ -50,7 +50,7 @@ std::string to_text(const Origin& origin) {
   return "";
 }
 
-void Draft::put(const std::string& key, Json value, Origin origin) {
+void ScenarioDraft::put(const std::string& key, Json value, Origin origin) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) {
     keys_.emplace(key, Given<Json>{std::move(value), std::move(origin)});
@@ -63,17 +63,17 @@ void Draft::put(const std::string& key, Json value, Origin origin) {
   if (!both_say) there = std::move(value), from = std::move(origin);
 }
 
-void Draft::say(const std::string& key, Json value, const scenario::Node& at, std::string word) {
+void ScenarioDraft::say(const std::string& key, Json value, const scenario::Node& at, std::string word) {
   put(key, std::move(value), said(at, std::move(word)));
 }
-void Draft::derive(const std::string& key, Json value, std::string how) {
+void ScenarioDraft::derive(const std::string& key, Json value, std::string how) {
   put(key, std::move(value), {Basis::derived, {}, std::move(how)});
 }
-void Draft::assume(const std::string& key, Json value, std::string why) {
+void ScenarioDraft::assume(const std::string& key, Json value, std::string why) {
   put(key, std::move(value), {Basis::assumed, {}, std::move(why)});
 }
 
-void Draft::set(const std::string& key, Json value, std::string option) {
+void ScenarioDraft::set(const std::string& key, Json value, std::string option) {
   remove(key);
   if (value.is_null()) return;
   // A name in the place of a mapping, and a mapping in that of a name.
@@ -82,32 +82,32 @@ void Draft::set(const std::string& key, Json value, std::string option) {
   keys_.emplace(key, Given<Json>{std::move(value), {Basis::said, {std::move(option), 0, 0}, ""}});
 }
 
-bool Draft::has(std::string_view key) const {
+bool ScenarioDraft::has(std::string_view key) const {
   const auto from = keys_.lower_bound(key);
   return from != keys_.end() && (from->first == key || from->first.starts_with(std::string(key) + "."));
 }
 
-const Json* Draft::find(std::string_view key) const {
+const Json* ScenarioDraft::find(std::string_view key) const {
   const auto found = keys_.find(key);
   return found == keys_.end() ? nullptr : &found->second.value;
 }
 
-std::int64_t Draft::integer(std::string_view key, std::int64_t otherwise) const {
+std::int64_t ScenarioDraft::integer(std::string_view key, std::int64_t otherwise) const {
   const Json* value = find(key);
   return value && value->is_number() && !value->is_real() ? std::int64_t(value->real()) : otherwise;
 }
 
-const Origin* Draft::origin(std::string_view key) const {
+const Origin* ScenarioDraft::origin(std::string_view key) const {
   const auto found = keys_.find(key);
   return found == keys_.end() ? nullptr : &found->second.origin;
 }
 
-void Draft::remove(std::string_view key) {
+void ScenarioDraft::remove(std::string_view key) {
   std::erase_if(
       keys_, [&](const auto& entry) { return entry.first == key || entry.first.starts_with(std::string(key) + "."); });
 }
 
-void Draft::put(Fact fact, std::int64_t value, Origin origin) {
+void ScenarioDraft::put(Fact fact, std::int64_t value, Origin origin) {
   auto& there = facts_[std::size_t(fact)];
   const bool both_say = there && there->origin.basis == Basis::said && origin.basis == Basis::said;
   if (both_say && there->value != value)
@@ -115,27 +115,27 @@ void Draft::put(Fact fact, std::int64_t value, Origin origin) {
   if (!there || there->origin.basis > origin.basis) there = Given<std::int64_t>{value, std::move(origin)};
 }
 
-void Draft::say(Fact fact, std::int64_t value, const scenario::Node& at, std::string word) {
+void ScenarioDraft::say(Fact fact, std::int64_t value, const scenario::Node& at, std::string word) {
   put(fact, value, said(at, std::move(word)));
 }
-void Draft::derive(Fact fact, std::int64_t value, std::string how) {
+void ScenarioDraft::derive(Fact fact, std::int64_t value, std::string how) {
   put(fact, value, {Basis::derived, {}, std::move(how)});
 }
-void Draft::assume(Fact fact, std::int64_t value, std::string why) {
+void ScenarioDraft::assume(Fact fact, std::int64_t value, std::string why) {
   put(fact, value, {Basis::assumed, {}, std::move(why)});
 }
 
-void Draft::no_word(const Location& where, std::string what, std::string why) {
+void ScenarioDraft::no_word(const Location& where, std::string what, std::string why) {
   unworded_.push_back({where, std::move(what), std::move(why)});
 }
-void Draft::not_understood(const Location& where, std::string what) {
+void ScenarioDraft::not_understood(const Location& where, std::string what) {
   unknown_.push_back({where, std::move(what), ""});
 }
-void Draft::wanted(const Location& where, const std::string& key, std::string what, std::string from) {
+void ScenarioDraft::wanted(const Location& where, const std::string& key, std::string what, std::string from) {
   wanted_.push_back({where, key, std::move(what), std::move(from)});
 }
 
-void Draft::run_later(const scenario::Files& files) {
+void ScenarioDraft::run_later(const scenario::Files& files) {
   for (const auto& conclusion : later_) conclusion(*this, files);
 }
 

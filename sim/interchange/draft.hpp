@@ -61,7 +61,7 @@ struct Left {
   std::string why;   // "no word for it in a scenario", "taken as swiglu"
 };
 
-class Draft {
+class ScenarioDraft {
  public:
   // A key of the scenario, dotted: "model.layers". A key that is said twice must be said alike, else the files
   // contradict each other (UserError with both places); what is said goes before what is derived, and that before what
@@ -93,7 +93,7 @@ class Draft {
 
   // What follows of this file from what others say, too (a bucket from the width of the model): runs when all files are
   // read and the user has had a say.
-  using Later = std::function<void(Draft&, const scenario::Files&)>;
+  using Later = std::function<void(ScenarioDraft&, const scenario::Files&)>;
   void later(Later conclusion) { later_.push_back(std::move(conclusion)); }
   void run_later(const scenario::Files& files);
 

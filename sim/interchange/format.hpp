@@ -22,7 +22,7 @@ struct Format {
   std::string title;                            // "a Hugging Face config.json", for messages
   std::string summary;                          // what it says of a scenario
   bool (*recognises)(const Source&) = nullptr;  // by content alone; null: only written
-  void (*read)(Sources&, const Source&, Draft&) = nullptr;
+  void (*read)(Sources&, const Source&, ScenarioDraft&) = nullptr;
   // The scenario in this format; appends what it has no word for. Null: only read.
   std::string (*write)(const scenario::Scenario&, Lacks&) = nullptr;
 };

@@ -350,7 +350,7 @@ class Mixers {
   }
 
   Keys& keys_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   const HfType& type_;
   HfLayers& layers_;
   std::vector<Sees> sees_;

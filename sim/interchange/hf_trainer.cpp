@@ -13,7 +13,7 @@ using scenario::Node;
 
 namespace {
 
-void offload_all(Draft& draft, const Node& at, const std::string& word) {
+void offload_all(ScenarioDraft& draft, const Node& at, const std::string& word) {
   for (const char* states : {"parameters", "gradients", "optimizer"})
     draft.say(std::string("training.offload.") + states, "host", at, word);
 }
@@ -21,7 +21,7 @@ void offload_all(Draft& draft, const Node& at, const std::string& word) {
 // accelerate/utils/constants.py, FSDP_SHARDING_STRATEGY; of FSDP 2 `reshard_after_forward` says the same. SHARD_GRAD_OP
 // shards parameters, too, outside of the passes, and keeps what the forward has gathered until the backward
 // (torch/distributed/fsdp/api.py).
-void fsdp_sharding(Keys& fsdp, Draft& draft) {
+void fsdp_sharding(Keys& fsdp, ScenarioDraft& draft) {
   const auto strategy = fsdp.text({"fsdp_sharding_strategy", "sharding_strategy"});
   const auto reshard = fsdp.text({"fsdp_reshard_after_forward", "reshard_after_forward"});
   const auto& said = reshard ? reshard : strategy;
@@ -42,7 +42,7 @@ void fsdp_sharding(Keys& fsdp, Draft& draft) {
   draft.say("parallelism.zero", none ? 0 : 3, *said->at, said->word);
   if (keeps) draft.say("training.fsdp.reshard_after_forward", false, *said->at, said->word);
   if (!hybrid) return;
-  draft.later([at = said->at, what = said->word + ": " + word](Draft& all, const scenario::Files&) {
+  draft.later([at = said->at, what = said->word + ": " + word](ScenarioDraft& all, const scenario::Files&) {
     const auto &world = all[Fact::world], &nodes = all[Fact::nodes];
     if (all[Fact::shards]) return;
     if (world && nodes && nodes->value > 0)
@@ -54,8 +54,8 @@ void fsdp_sharding(Keys& fsdp, Draft& draft) {
 
 // Products in fp8 of a model in 16 bits, which other words and other files say; torchao's and Transformer Engine's
 // usual recipe has a scale for each tensor.
-void eight_bits(Keys& keys, Draft& draft, const Said<bool>& on) {
-  draft.later([on](Draft& all, const scenario::Files&) {
+void eight_bits(Keys& keys, ScenarioDraft& draft, const Said<bool>& on) {
+  draft.later([on](ScenarioDraft& all, const scenario::Files&) {
     const auto* from = all.origin("training.precision");
     if (from && from->basis == Basis::said && from->where.line == 0) return;  // of the user
     all.remove("training.precision");
@@ -71,7 +71,7 @@ void eight_bits(Keys& keys, Draft& draft, const Said<bool>& on) {
 
 }  // namespace
 
-void read_fsdp(Keys fsdp, Draft& draft) {
+void read_fsdp(Keys fsdp, ScenarioDraft& draft) {
   fsdp_sharding(fsdp, draft);
   if (const auto again = fsdp.boolean({"fsdp_activation_checkpointing", "activation_checkpointing"}))
     say_recomputation(draft, *again);
@@ -106,7 +106,7 @@ void read_fsdp(Keys fsdp, Draft& draft) {
   fsdp.finish();
 }
 
-void read_fsdp_words(Draft& draft, const Said<std::vector<const Node*>>& words) {
+void read_fsdp_words(ScenarioDraft& draft, const Said<std::vector<const Node*>>& words) {
   for (const Node* one : words.value) {
     std::string_view rest = one->text;
     while (!rest.empty()) {
@@ -129,7 +129,7 @@ void read_fsdp_words(Draft& draft, const Said<std::vector<const Node*>>& words) 
   }
 }
 
-void say_model(Draft& draft, const Said<std::string>& name, const scenario::Files& files) {
+void say_model(ScenarioDraft& draft, const Said<std::string>& name, const scenario::Files& files) {
   if (const auto ours = model_named(name.value, files))
     draft.say("model.use", *ours, *name.at, name.word + ": " + name.value);
   else
@@ -138,7 +138,7 @@ void say_model(Draft& draft, const Said<std::string>& name, const scenario::File
                  "are known)");
 }
 
-void say_optimizer(Draft& draft, const Said<std::string>& name) {
+void say_optimizer(ScenarioDraft& draft, const Said<std::string>& name) {
   const auto word = small_letters(name.value);
   const auto has = [&word](std::string_view part) { return word.find(part) != word.npos; };
   const bool adam = has("adam") && !has("adafactor") && !has("ademamix") && !has("galore") && !has("apollo");
@@ -156,7 +156,7 @@ void say_optimizer(Draft& draft, const Said<std::string>& name) {
     draft.say("framework.foreach_step", false, *name.at, name.word + ": " + name.value);
 }
 
-void say_adapted(Draft& draft, const Said<std::vector<const Node*>>& modules) {
+void say_adapted(ScenarioDraft& draft, const Said<std::vector<const Node*>>& modules) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kOurs{{{"q_proj", "linear_qkv"},
                                                                                         {"k_proj", "linear_qkv"},
                                                                                         {"v_proj", "linear_qkv"},
@@ -201,14 +201,14 @@ void say_adapted(Draft& draft, const Said<std::vector<const Node*>>& modules) {
     draft.no_word(modules.at->where(), modules.word + ": one of gate_proj and up_proj", "both are taken");
 }
 
-void say_frozen(Draft& draft, std::int64_t bits, bool doubly, const Node& at, const std::string& word) {
+void say_frozen(ScenarioDraft& draft, std::int64_t bits, bool doubly, const Node& at, const std::string& word) {
   if (bits == 8 || bits == 4)
     draft.say("training.frozen_precision", bits == 8 ? "int8" : doubly ? "nf4-double" : "nf4", at, word);
   else
     draft.no_word(at.where(), fmt::format("{}: {} bits", word, bits), "frozen weights have 16");
 }
 
-void say_attention(Draft& draft, const Said<std::string>& name) {
+void say_attention(ScenarioDraft& draft, const Said<std::string>& name) {
   const auto word = small_letters(name.value);
   const auto has = [&word](std::string_view part) { return word.find(part) != word.npos; };
   if (word == "eager" || word == "disabled")
@@ -221,14 +221,15 @@ void say_attention(Draft& draft, const Said<std::string>& name) {
     draft.say("framework.attention_kernel", "flash-3", *name.at, name.word);
 }
 
-void say_recomputation(Draft& draft, const Said<bool>& said) {
+void say_recomputation(ScenarioDraft& draft, const Said<bool>& said) {
   if (said.value)
     draft.say("training.recompute", "full", *said.at, said.word);
   else
     draft.derive("training.recompute", "none", said.word + ": false");
 }
 
-void read_deepspeed_reference(Sources& sources, const Source& source, Draft& draft, const Said<const Node*>& said) {
+void read_deepspeed_reference(Sources& sources, const Source& source, ScenarioDraft& draft,
+                              const Said<const Node*>& said) {
   if (said.value->kind == Node::Kind::map) {
     const Source inside{.name = source.name, .text = "", .kind = source.kind, .tree = said.value};
     registry().at("deepspeed").read(sources, inside, draft);
@@ -238,7 +239,7 @@ void read_deepspeed_reference(Sources& sources, const Source& source, Draft& dra
   draft.wanted(said.at->where(), "parallelism.zero", said.word + ": " + said.value->text, "that file; give it, too");
 }
 
-void say_packing(Draft& draft, const Said<bool>& packs) {
+void say_packing(ScenarioDraft& draft, const Said<bool>& packs) {
   draft.no_word(packs.at->where(), fmt::format("{}: {}", packs.word, packs.value),
                 packs.value
                     ? "sequences are taken as one document each; --set batch.lengths={lognormal: [6, 1]} with "
@@ -246,7 +247,7 @@ void say_packing(Draft& draft, const Said<bool>& packs) {
                     : "sequences are taken to be full; --set batch.lengths={lognormal: [6, 1]} has shorter ones");
 }
 
-void read_training_arguments(Keys& keys, Draft& draft) {
+void read_training_arguments(Keys& keys, ScenarioDraft& draft) {
   keys.say_integer("batch.micro", {"per_device_train_batch_size", "micro_batch_size"});
   keys.say(Fact::accumulation, {"gradient_accumulation_steps"});
   if (const auto steps = keys.integer({"max_steps"}); steps && steps->value > 0)
@@ -274,7 +275,7 @@ void read_training_arguments(Keys& keys, Draft& draft) {
   if (is_on(fp16) && !full && !is_on(bf16)) draft.derive("training.loss_scaling", "dynamic", "fp16: a gradient scaler");
 }
 
-bool read_megatron_words(Keys& keys, Draft& draft) {
+bool read_megatron_words(Keys& keys, ScenarioDraft& draft) {
   bool any = false;
   for (const auto& [theirs, ours] :
        {std::pair("tensor_model_parallel_size", "tensor"), std::pair("pipeline_model_parallel_size", "pipeline"),
@@ -313,8 +314,8 @@ bool read_megatron_words(Keys& keys, Draft& draft) {
   return true;
 }
 
-void assume_trainer(Draft& draft, bool fused_kernels) {
-  draft.later([](Draft& all, const scenario::Files&) {
+void assume_trainer(ScenarioDraft& draft, bool fused_kernels) {
+  draft.later([](ScenarioDraft& all, const scenario::Files&) {
     if (!all.has("training.lora")) return;
     for (const char* states : {"parameters", "gradients", "optimizer"}) {
       const auto key = std::string("training.offload.") + states;

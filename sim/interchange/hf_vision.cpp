@@ -152,7 +152,7 @@ class Tower {
 
   Keys& top_;
   Keys tower_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ struct Asked {
 
 struct Imported {
   std::string yaml;  // of a machine alone: the scenario's `cluster`, and nothing else
-  Draft draft;
+  ScenarioDraft draft;
   bool part = false;                           // it is that
   std::optional<scenario::Scenario> scenario;  // there unless it is that
   std::vector<std::string> formats;            // that were read, by name
@@ -55,6 +55,6 @@ class WithOne : public scenario::Files {
 std::vector<const Format*> formats_of(const Source& source);
 
 // The keys of a draft as YAML, each with its origin.
-std::string to_yaml(const Draft& draft, const std::string& heading);
+std::string to_yaml(const ScenarioDraft& draft, const std::string& heading);
 
 }  // namespace rehearsal::interchange

@@ -112,7 +112,7 @@ const Node& mapping_of(const Source& source) {
                                 source.tree ? scenario::describe(*source.tree) : "none of these")}});
 }
 
-Keys::Keys(Draft& draft, const Node* map, std::string path, Spelling spelled)
+Keys::Keys(ScenarioDraft& draft, const Node* map, std::string path, Spelling spelled)
     : draft_(draft), map_(map), path_(std::move(path)), spelled_(std::move(spelled)) {
   if (map_ && map_->kind != Node::Kind::map)
     wrong(*map_, fmt::format("'{}' must be a mapping; found {}", path_.substr(0, path_.size() - 1),

@@ -31,7 +31,7 @@ class Keys {
 
   // `map` may be null: nothing is there. `path`: what stands before the keys in messages, "zero_optimization."; or
   // `spelled`, where the file has other words for keys.
-  Keys(Draft& draft, const scenario::Node* map, std::string path = "", Spelling spelled = {});
+  Keys(ScenarioDraft& draft, const scenario::Node* map, std::string path = "", Spelling spelled = {});
 
   // The first of these keys that is there and not null; all of them count as known. A dotted name leads through maps
   // below, whose other keys nobody need take.
@@ -62,7 +62,7 @@ class Keys {
   // default, has much that is off: none, false, zero or empty. That is not named.
   void finish(Listed listed = Listed::what_is_set);
 
-  Draft& draft() { return draft_; }
+  ScenarioDraft& draft() { return draft_; }
   const scenario::Node* map() const { return map_; }
   const std::string& path() const { return path_; }
 
@@ -70,7 +70,7 @@ class Keys {
   template <class T, class Read>
   std::optional<Said<T>> read(Names names, const char* what, const Read& read);
 
-  Draft& draft_;
+  ScenarioDraft& draft_;
   std::string word(std::string_view name) const { return spelled_ ? spelled_(name) : path_ + std::string(name); }
 
   const scenario::Node* map_;

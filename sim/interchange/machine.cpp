@@ -33,7 +33,7 @@ std::string in_units(double value, std::initializer_list<std::pair<double, const
 }
 
 // The base of a draft with what is said over it, but for collectives and sizes.
-scenario::NamedCluster base_of(const Draft& draft, const std::string& name, const scenario::Files& files) {
+scenario::NamedCluster base_of(const ScenarioDraft& draft, const std::string& name, const scenario::Files& files) {
   std::vector<std::string> sets;
   constexpr std::string_view kCluster = "cluster.";
   for (const auto& [key, given] : draft.keys()) {
@@ -46,7 +46,7 @@ scenario::NamedCluster base_of(const Draft& draft, const std::string& name, cons
 }
 
 // Keys of a part that the base knows by a name alone.
-void name_part(Draft& draft, const std::string& key, const std::string& name, const std::string& base) {
+void name_part(ScenarioDraft& draft, const std::string& key, const std::string& name, const std::string& base) {
   if (draft.has(key) && !draft.find(key) && !draft.has(key + ".use") && !name.empty())
     draft.derive(key + ".use", name, "of " + base);
 }
@@ -57,7 +57,7 @@ double nvlink_rate(const cluster::Interconnect& links) {
 }
 
 // What links inside a node follow from: NVLinks of the base's generation, or PCIe where the base has none of it.
-void complete_links(Draft& draft, const cluster::ClusterSpec& base) {
+void complete_links(ScenarioDraft& draft, const cluster::ClusterSpec& base) {
   const std::string up = "cluster.links.scale_up.";
   if (const auto& links = draft[Fact::nvlinks]; links && !draft.has(up + "bandwidth")) {
     const double rate = nvlink_rate(base.interconnect);
@@ -79,7 +79,7 @@ void complete_links(Draft& draft, const cluster::ClusterSpec& base) {
 }
 
 // What is left open of NICs that a file counts, and of switches that it lists.
-void complete_fabric(Draft& draft, const cluster::ClusterSpec& base) {
+void complete_fabric(ScenarioDraft& draft, const cluster::ClusterSpec& base) {
   const std::string out = "cluster.links.scale_out.";
   if (draft.has(out + "per_node") && base.nics_per_node > 0)
     draft.assume(out + "bandwidth", bandwidth_text(base.nic.value()), fmt::format("no file says it; as {}", base.name));
@@ -131,7 +131,7 @@ std::string size_text(double bytes) {
   return fmt::format("{:.0f}B", bytes);
 }
 
-void complete_machine(Draft& draft, const scenario::Files& files) {
+void complete_machine(ScenarioDraft& draft, const scenario::Files& files) {
   const Json* use = draft.find("cluster.use");
   if (!use || !use->is_string()) return;
   const auto name = use->text();

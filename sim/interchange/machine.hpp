@@ -32,7 +32,7 @@ std::string time_text(double seconds);
 
 // Completes `cluster` of a draft by what its base says: the names of the parts that a file says only some keys of, and
 // the machine that measured collectives were measured on.
-void complete_machine(Draft& draft, const scenario::Files& files);
+void complete_machine(ScenarioDraft& draft, const scenario::Files& files);
 
 // A line of a text with its number, without the end of the line and control sequences of terminals.
 struct Line {

@@ -56,6 +56,6 @@ void add_command(MegatronArguments& arguments, const std::vector<std::string>& w
 void add_mapping(MegatronArguments& arguments, const scenario::Node& map);
 
 // What all that says of a scenario.
-void read_megatron(const MegatronArguments& arguments, Draft& draft);
+void read_megatron(const MegatronArguments& arguments, ScenarioDraft& draft);
 
 }  // namespace rehearsal::interchange

@@ -199,7 +199,7 @@ class MegatronFramework {
 
   MegatronReading& run_;
   Keys& keys_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
 };
 
 }  // namespace

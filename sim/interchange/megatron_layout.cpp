@@ -363,7 +363,7 @@ class MegatronLayout {
 
   MegatronReading& run_;
   Keys& keys_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   std::optional<Said<const Node*>> layout_;
   std::int64_t tensor_ = 1, pipeline_ = 1, chunks_ = 1;
 };

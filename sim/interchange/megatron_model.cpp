@@ -350,7 +350,7 @@ class MegatronModel {
 
   MegatronReading& run_;
   Keys& keys_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   std::optional<Said<std::string>> pattern_, variant_;
   std::optional<Said<std::int64_t>> experts_, width_;
   std::string kind_;

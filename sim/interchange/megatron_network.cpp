@@ -186,7 +186,7 @@ class MegatronNetwork {
 
   MegatronReading& run_;
   Keys& keys_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   const MegatronSizes& network_;
 };
 

@@ -264,7 +264,7 @@ void check_ranges(Keys& keys, const Ranges& ranges) {
 
 }  // namespace
 
-void read_megatron(const MegatronArguments& arguments, Draft& draft) {
+void read_megatron(const MegatronArguments& arguments, ScenarioDraft& draft) {
   MegatronReading run(arguments, draft);
   Keys around(draft, arguments.environment());
   check_ranges(run.keys, kArgumentRanges), check_ranges(around, kVariableRanges);

@@ -11,13 +11,13 @@
 namespace rehearsal::interchange {
 
 struct MegatronReading {
-  MegatronReading(const MegatronArguments& from, Draft& into)
+  MegatronReading(const MegatronArguments& from, ScenarioDraft& into)
       : arguments(from),
         draft(into),
         keys(into, from.values(), "", [&from](std::string_view name) { return from.spelled(name); }) {}
 
   const MegatronArguments& arguments;
-  Draft& draft;
+  ScenarioDraft& draft;
   Keys keys;
 
   // What is there, or argparse's default.

@@ -224,7 +224,7 @@ class MegatronTraining {
 
   MegatronReading& run_;
   Keys& keys_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
 };
 
 }  // namespace

@@ -83,7 +83,7 @@ std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Fi
   return {};
 }
 
-std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, const scenario::Files& files) {
+std::optional<std::int64_t> of_model(const ScenarioDraft& draft, std::string_view key, const scenario::Files& files) {
   const Json* own = draft.find("model." + std::string(key));
   if (own && own->is_number()) return std::int64_t(own->real());
   if (own && own->is_array()) {  // runs of layers

@@ -18,7 +18,7 @@ std::optional<std::string> cluster_with(std::string_view gpu, const scenario::Fi
 
 // "layers" or "hidden" of the model of a draft: as the draft says, else of the model that it names. Nothing if it has
 // none, or one that is not there.
-std::optional<std::int64_t> of_model(const Draft& draft, std::string_view key, const scenario::Files& files);
+std::optional<std::int64_t> of_model(const ScenarioDraft& draft, std::string_view key, const scenario::Files& files);
 
 // Whether a cluster is the one that stands for its GPU where nothing else is said of the machine.
 bool is_usual(std::string_view cluster, const scenario::Files& files);

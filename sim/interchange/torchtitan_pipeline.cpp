@@ -27,7 +27,7 @@ namespace {
 
 class TorchtitanPipeline {
  public:
-  TorchtitanPipeline(Draft& draft, std::int64_t pipeline) : draft_(draft), pipeline_(pipeline) {}
+  TorchtitanPipeline(ScenarioDraft& draft, std::int64_t pipeline) : draft_(draft), pipeline_(pipeline) {}
 
   void read(Keys& section) {
     const auto named = section.text({"pipeline_parallel_schedule"});
@@ -70,7 +70,7 @@ class TorchtitanPipeline {
   // Needs the layers of the model, which may be in another file.
   void dealt_out(const std::optional<Said<std::int64_t>>& each, std::int64_t first, std::int64_t last) {
     const auto pipeline = pipeline_;
-    draft_.later([each, first, last, pipeline](Draft& draft, const scenario::Files& files) {
+    draft_.later([each, first, last, pipeline](ScenarioDraft& draft, const scenario::Files& files) {
       const auto layers = of_model(draft, "layers", files);
       if (!layers) {
         if (each && !draft.has("parallelism.chunks"))
@@ -112,7 +112,7 @@ class TorchtitanPipeline {
         wrong(*point, fmt::format("a split point is 'layers.N', ascending; found '{}'", point->text));
       begins.push_back(*begin);
     }
-    draft_.later([begins, word = points.word](Draft& draft, const scenario::Files& files) {
+    draft_.later([begins, word = points.word](ScenarioDraft& draft, const scenario::Files& files) {
       const auto layers = of_model(draft, "layers", files);
       if (!layers || *layers < begins.back()) return;
       auto list = Json::array();
@@ -131,7 +131,7 @@ class TorchtitanPipeline {
     for (const Node* part : parts.value)
       each.push_back(std::count_if(part->items.begin(), part->items.end(),
                                    [](const Node* name) { return name->text.starts_with("layers."); }));
-    draft_.later([each, at = parts.at, word = parts.word](Draft& draft, const scenario::Files& files) {
+    draft_.later([each, at = parts.at, word = parts.word](ScenarioDraft& draft, const scenario::Files& files) {
       const auto layers = of_model(draft, "layers", files);
       if (!layers || !is_usual(each, *layers)) draft.say("partition", Json(each), *at, word);
     });
@@ -144,7 +144,7 @@ class TorchtitanPipeline {
     return layers + 2 >= stages && each == plan::deal_layers(layers, stages, {}, warnings);
   }
 
-  Draft& draft_;
+  ScenarioDraft& draft_;
   std::int64_t pipeline_;
 };
 

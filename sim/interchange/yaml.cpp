@@ -63,7 +63,7 @@ using Entry = std::pair<std::string, const Given<Json>*>;
 // Origins without the folders of files, where names alone tell these apart: the heading has them.
 class Origins {
  public:
-  explicit Origins(const Draft& draft) {
+  explicit Origins(const ScenarioDraft& draft) {
     std::map<std::string, std::set<std::string>> by_name;
     for (const auto& [key, given] : draft.keys())
       if (const auto& file = given.origin.where.file; given.origin.where.line > 0)
@@ -113,7 +113,7 @@ void write(std::string& out, const Origins& origins, const std::vector<Entry>& e
 
 }  // namespace
 
-std::string to_yaml(const Draft& draft, const std::string& heading) {
+std::string to_yaml(const ScenarioDraft& draft, const std::string& heading) {
   std::vector<Entry> entries;
   for (const auto& [key, given] : draft.keys()) entries.emplace_back(key, &given);
   const auto place = [](const std::string& key) {

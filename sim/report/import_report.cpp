@@ -3,7 +3,7 @@
 namespace rehearsal::report {
 namespace {
 
-using interchange::Draft, interchange::Imported, interchange::Left;
+using interchange::ScenarioDraft, interchange::Imported, interchange::Left;
 
 struct KeyOfDraft {
   const std::string& key;

@@ -12,7 +12,7 @@ bool recognises(const Source& source) {
          (source.find("num_processes") || source.find("mixed_precision") || source.find("compute_environment"));
 }
 
-void read_deepspeed(Keys deepspeed, Draft& draft) {
+void read_deepspeed(Keys deepspeed, ScenarioDraft& draft) {
   deepspeed.say_integer("parallelism.zero", {"zero_stage"});
   deepspeed.say(Fact::accumulation, {"gradient_accumulation_steps"});
   for (const auto& [key, states] :
@@ -27,7 +27,7 @@ void read_deepspeed(Keys deepspeed, Draft& draft) {
   deepspeed.finish();
 }
 
-void read(Sources&, const Source& source, Draft& draft) {
+void read(Sources&, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, &mapping_of(source));
   keys.say(Fact::world, {"num_processes"});
   keys.say(Fact::nodes, {"num_machines"});

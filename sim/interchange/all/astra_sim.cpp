@@ -40,7 +40,7 @@ double number(const scenario::Node& node, const char* what) {
 }
 
 // The first dimension is the inside of a node; the others join nodes.
-void say_sizes(const Nodes& counts, const char* key, Draft& draft) {
+void say_sizes(const Nodes& counts, const char* key, ScenarioDraft& draft) {
   std::int64_t nodes = 1;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const auto n = whole(*counts[i], key);
@@ -68,7 +68,7 @@ const Block& block_of(const scenario::Node& node) {
   return found->second;
 }
 
-void say_topology(const Nodes& kinds, const Nodes& counts, Draft& draft) {
+void say_topology(const Nodes& kinds, const Nodes& counts, ScenarioDraft& draft) {
   const auto& first = block_of(*kinds[0]);
   if (first.inside)
     draft.say("cluster.node_topology", first.inside, *kinds[0], fmt::format("topology {}", kinds[0]->text));
@@ -92,7 +92,7 @@ void say_topology(const Nodes& kinds, const Nodes& counts, Draft& draft) {
   draft.say("cluster.topology", "one-switch", *kinds[1], fmt::format("topology {}", kinds[1]->text));
 }
 
-void read_network(Keys keys, Draft& draft) {
+void read_network(Keys keys, ScenarioDraft& draft) {
   const auto kinds = keys.list({"topology"}), counts = keys.list({"npus_count"}), rates = keys.list({"bandwidth"}),
              latencies = keys.list({"latency"});
   if (!kinds || !counts || !rates)
@@ -125,7 +125,7 @@ void read_network(Keys keys, Draft& draft) {
   keys.finish();
 }
 
-void read_system(Keys keys, Draft& draft, const scenario::Files& files) {
+void read_system(Keys keys, ScenarioDraft& draft, const scenario::Files& files) {
   Sheet sheet;
   const auto memory = keys.number({"local-mem-bw"}), peak = keys.number({"peak-perf"});
   if (memory) sheet.memory_bandwidth = memory->value * 1e9;
@@ -149,7 +149,7 @@ void read_system(Keys keys, Draft& draft, const scenario::Files& files) {
   keys.finish();
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, source.tree);
   if (is_network(source)) return read_network(keys, draft);
   if (is_logical(source)) {

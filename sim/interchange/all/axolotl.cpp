@@ -17,7 +17,7 @@ bool recognises(const Source& source) {
 
 class Axolotl {
  public:
-  Axolotl(Sources& sources, const Source& source, Draft& draft)
+  Axolotl(Sources& sources, const Source& source, ScenarioDraft& draft)
       : sources_(sources), source_(source), draft_(draft), root_(draft, source.tree) {}
 
   void read() {
@@ -187,11 +187,11 @@ class Axolotl {
 
   Sources& sources_;
   const Source& source_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   Keys root_;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Axolotl axolotl(sources, source, draft);
   axolotl.read();
 }

@@ -22,7 +22,7 @@ bool recognises(const Source& source) {
   return source.kind == Source::Kind::json && (is_application(source) || is_execution(source) || is_system(source));
 }
 
-void read_application(Keys keys, Draft& draft) {
+void read_application(Keys keys, ScenarioDraft& draft) {
   draft.derive("model.family", "gpt", "Calculon's transformer");
   keys.say_integer("model.layers", {"num_blocks"});
   keys.say_integer("model.hidden", {"hidden"});
@@ -34,7 +34,7 @@ void read_application(Keys keys, Draft& draft) {
   keys.finish();
 }
 
-void read_offload(Keys& keys, Draft& draft) {
+void read_offload(Keys& keys, ScenarioDraft& draft) {
   if (const auto optimizer = keys.boolean({"optimizer_offload"}); optimizer && optimizer->value)
     draft.say("training.offload.optimizer", "host", *optimizer->at, optimizer->word);
   if (const auto values = keys.boolean({"activations_offload"}); values && values->value) {
@@ -48,7 +48,7 @@ void read_offload(Keys& keys, Draft& draft) {
 }
 
 // Execution.__init__: what reductions of tensor parallelism are made of, and whether they are hidden.
-void read_tensor_communication(Keys& keys, Draft& draft) {
+void read_tensor_communication(Keys& keys, ScenarioDraft& draft) {
   if (const auto kind = keys.text({"tensor_par_comm_type"})) {
     if (kind->value != "ar" && kind->value != "rs_ag" && kind->value != "p2p_rs_ag")
       wrong(*kind->at, fmt::format("'{}' must be ar, p2p_rs_ag or rs_ag; found '{}'", kind->word, kind->value));
@@ -62,7 +62,7 @@ void read_tensor_communication(Keys& keys, Draft& draft) {
     draft.say("framework.saves_gathered", !redo->value, *redo->at, redo->word);
 }
 
-void read_execution(Keys keys, Draft& draft) {
+void read_execution(Keys keys, ScenarioDraft& draft) {
   if (const auto training = keys.boolean({"training"}); training && !training->value)
     wrong(*training->at, "'training' is false, and scenarios are of training");
   keys.say(Fact::world, {"num_procs"});
@@ -110,7 +110,7 @@ void read_execution(Keys keys, Draft& draft) {
 constexpr double kRounded = .02;
 bool differs(double a, double b) { return b <= 0 || std::abs(a / b - 1) > kRounded; }
 
-void read_networks(const Said<std::vector<const scenario::Node*>>& networks, Draft& draft) {
+void read_networks(const Said<std::vector<const scenario::Node*>>& networks, ScenarioDraft& draft) {
   const std::string up = "cluster.links.scale_up.", out = "cluster.links.scale_out.";
   for (std::size_t tier = 0; tier < networks.value.size(); ++tier) {
     Keys keys(draft, networks.value[tier], fmt::format("networks[{}].", tier));
@@ -140,7 +140,7 @@ void read_networks(const Said<std::vector<const scenario::Node*>>& networks, Dra
   }
 }
 
-void read_system(Keys keys, Draft& draft, const scenario::Files& files) {
+void read_system(Keys keys, ScenarioDraft& draft, const scenario::Files& files) {
   auto first = keys.below("mem1"), second = keys.below("mem2"), matrix = keys.below("matrix");
   const auto networks = keys.list({"networks"});
   Sheet sheet;
@@ -202,7 +202,7 @@ void read_system(Keys keys, Draft& draft, const scenario::Files& files) {
   keys.finish();
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, source.tree);
   if (is_application(source))
     read_application(keys, draft);

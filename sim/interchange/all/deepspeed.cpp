@@ -45,7 +45,7 @@ void refuse_template(const Source& source) {
 
 class DeepSpeed {
  public:
-  DeepSpeed(const Source& source, Draft& draft) : draft_(draft), root_(draft, source.tree) {}
+  DeepSpeed(const Source& source, ScenarioDraft& draft) : draft_(draft), root_(draft, source.tree) {}
 
   void read() {
     zero();
@@ -196,7 +196,7 @@ class DeepSpeed {
                                   : "overlap_comm false, the default of stages 1 and 2");
     const auto bucket = zero.node({"reduce_bucket_size"});
     if (automatic(bucket)) {
-      draft_.later([stage = stage_](Draft& draft, const scenario::Files& files) {
+      draft_.later([stage = stage_](ScenarioDraft& draft, const scenario::Files& files) {
         if (const auto hidden = of_model(draft, "hidden", files); hidden && stage > 0)
           draft.derive("framework.bucket_parameters", *hidden * *hidden,
                        fmt::format("reduce_bucket_size auto: hidden {0} x {0} (trainer_config_finalize)", *hidden));
@@ -293,7 +293,7 @@ class DeepSpeed {
     if (sent && (!summed || narrow(*sent) != narrow(*summed)))
       draft_.no_word(sent->at->where(), sent->word + ": " + sent->value, "gradients travel in what they add up in");
     // get_data_types: with ZeRO gradients add up in what the model computes in.
-    draft_.later([stage = stage_, fixed = scale && scale->value > 0](Draft& draft, const scenario::Files&) {
+    draft_.later([stage = stage_, fixed = scale && scale->value > 0](ScenarioDraft& draft, const scenario::Files&) {
       const Json* type = draft.find("training.precision");
       if (!type || !type->is_string()) return;
       if (type->text() == "bf16" && stage > 0)
@@ -343,7 +343,7 @@ class DeepSpeed {
     if (contiguous && contiguous->value) draft_.say("training.defragment", true, *contiguous->at, contiguous->word);
     if (leaves && !cuts) draft_.say("training.offload.activations", "host", *host->at, host->word);
     if (!cuts) return;
-    draft_.later([cut, leaves, host](Draft& draft, const scenario::Files&) {
+    draft_.later([cut, leaves, host](ScenarioDraft& draft, const scenario::Files&) {
       if (draft.integer("parallelism.tensor", 1) > 1) {
         draft.say("training.partition_activations", leaves ? "host" : "device", *cut->at, cut->word);
         return;
@@ -373,13 +373,13 @@ class DeepSpeed {
     }
   }
 
-  Draft& draft_;
+  ScenarioDraft& draft_;
   Keys root_;
   std::int64_t stage_ = 0;
   bool partly_ = false;
 };
 
-void read(Sources&, const Source& source, Draft& draft) {
+void read(Sources&, const Source& source, ScenarioDraft& draft) {
   refuse_template(source);
   DeepSpeed(source, draft).read();
 }

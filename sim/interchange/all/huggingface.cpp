@@ -51,7 +51,7 @@ void refuse_what_cannot_be_said(const Source& source, const std::string& type, c
                           type));
 }
 
-void read(Sources&, const Source& source, Draft& draft) {
+void read(Sources&, const Source& source, ScenarioDraft& draft) {
   Keys top(draft, &mapping_of(source));
   const auto& [text, path] = text_of(source);
   const bool inside = text != source.tree;

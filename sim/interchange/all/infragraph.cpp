@@ -103,7 +103,7 @@ std::map<std::string, Rate, std::less<>> rates_of(const scenario::Node* links) {
 
 class Graph {
  public:
-  Graph(Sources& sources, const Source& source, Draft& draft)
+  Graph(Sources& sources, const Source& source, ScenarioDraft& draft)
       : sources_(sources),
         draft_(draft),
         root_(root_of(source)),
@@ -248,7 +248,7 @@ class Graph {
   }
 
   Sources& sources_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   const scenario::Node* root_;
   const std::map<std::string, Rate, std::less<>> rates_;
   const std::vector<Connection> connections_;
@@ -256,7 +256,7 @@ class Graph {
   std::set<std::string> servers_;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   if (!recognises(source))
     throw UserError(
         {{{source.name, 1, 1},

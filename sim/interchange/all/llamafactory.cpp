@@ -14,7 +14,7 @@ bool recognises(const Source& source) {
                                                 source.find("cutoff_len") || source.find("template"));
 }
 
-void adapters(Keys& keys, Draft& draft) {
+void adapters(Keys& keys, ScenarioDraft& draft) {
   const auto kind = keys.text({"finetuning_type"});
   const auto rank = keys.integer({"lora_rank"});
   const auto modules = keys.list({"lora_target"});
@@ -37,7 +37,7 @@ void adapters(Keys& keys, Draft& draft) {
   if (bits) say_frozen(draft, bits->value, !doubly || doubly->value, *bits->at, bits->word);
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, source.tree);
   if (const auto name = keys.text({"model_name_or_path"})) say_model(draft, *name, sources.files());
   if (!keys.say_integer("batch.sequence", {"cutoff_len"}))

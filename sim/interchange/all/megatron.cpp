@@ -71,7 +71,7 @@ void add_recipe(MegatronArguments& arguments, const Node& map) {
   }
 }
 
-void read_tests(Sources& sources, const Source& source, Draft& draft) {
+void read_tests(Sources& sources, const Source& source, ScenarioDraft& draft) {
   const Node& map = *source.find("MODEL_ARGS");
   if (map.kind != Node::Kind::map) wrong(map, "MODEL_ARGS is empty: nothing is trained with it");
   MegatronArguments arguments(sources, source.name);
@@ -92,7 +92,7 @@ void read_tests(Sources& sources, const Source& source, Draft& draft) {
   read_megatron(arguments, draft);
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   if (source.find("MODEL_ARGS")) return read_tests(sources, source, draft);
   MegatronArguments arguments(sources, source.name);
   arguments.typed = true;

@@ -67,7 +67,7 @@ void add_section(MegatronArguments& arguments, std::string_view section, const N
   }
 }
 
-void read_adapters(MegatronArguments& arguments, const Node& peft, Draft& draft) {
+void read_adapters(MegatronArguments& arguments, const Node& peft, ScenarioDraft& draft) {
   if (peft.kind != Node::Kind::map) return;
   const Node* dim = peft.find("dim");
   const Node* target = peft.find("_target_");
@@ -90,7 +90,7 @@ const Source& of_log(Sources& sources, const Source& log) {
                                     log.text.substr(begin, log.text.find(kEnd, begin) - begin) + "\n");
 }
 
-void read(Sources& sources, const Source& file, Draft& draft) {
+void read(Sources& sources, const Source& file, ScenarioDraft& draft) {
   const Source& source = file.tree ? file : of_log(sources, file);
   if (!source.tree)
     throw UserError({{{source.name, 0, 0}, "the configuration of this log is no YAML; is all of it there?"}});

@@ -119,7 +119,7 @@ class LogTable {
   int begin_ = 1, entries_ = 0;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   LogTable table(sources, source);
   read_megatron(table.read(), draft);
 }

@@ -10,7 +10,7 @@ namespace {
 
 bool recognises(const Source& source) { return source.has({"model.model_config", "parallelism", "tokens"}); }
 
-void read_model(Keys keys, Draft& draft) {
+void read_model(Keys keys, ScenarioDraft& draft) {
   if (const auto type = keys.text({"dtype"})) {
     const auto& word = type->value;
     const char* precision = word == "bfloat16"  ? "bf16"
@@ -43,7 +43,7 @@ void read_model(Keys keys, Draft& draft) {
 }
 
 // config/parallelism_config.py; its degrees fold as ours do (parallel/context.py).
-void read_layout(Keys keys, Draft& draft) {
+void read_layout(Keys keys, ScenarioDraft& draft) {
   keys.say_integer("parallelism.data", {"dp"});
   keys.say_integer("parallelism.tensor", {"tp"});
   keys.say_integer("parallelism.pipeline", {"pp"});
@@ -86,7 +86,7 @@ void read_layout(Keys keys, Draft& draft) {
   keys.finish();
 }
 
-void read_optimizer(Keys keys, Draft& draft) {
+void read_optimizer(Keys keys, ScenarioDraft& draft) {
   keys.say_integer("parallelism.zero", {"zero_stage"});
   // Gradients add up in fp32 beside a copy of the parameters in fp32, or neither is there
   // (optim/gradient_accumulator.py).
@@ -117,7 +117,7 @@ void read_tokens(Keys keys) {
   keys.finish();
 }
 
-void read(Sources&, const Source& source, Draft& draft) {
+void read(Sources&, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, &mapping_of(source));
   for (const auto key : {"model.model_config", "parallelism", "tokens"})
     if (!keys.has(key))

@@ -184,7 +184,7 @@ void name_program(const Source& source, Sweep& sweep) {
 }
 
 // A curve in the draft, with what it has of an earlier file.
-void put_curve(Sources& sources, const Source& source, const Sweep& sweep, Draft& draft, const char* ours) {
+void put_curve(Sources& sources, const Source& source, const Sweep& sweep, ScenarioDraft& draft, const char* ours) {
   auto times = sweep.times;
   const auto key = fmt::format("cluster.collectives.measured.{}.{}", ours, sweep.ranks);
   if (const Json* before = draft.find(key)) {
@@ -207,7 +207,7 @@ void put_curve(Sources& sources, const Source& source, const Sweep& sweep, Draft
             fmt::format("{}_perf of {} ranks ({})", sweep.program, sweep.ranks, sweep.how));
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   auto sweeps = sweeps_of(source);
   if (sweeps.empty())
     throw UserError({{{source.name, 0, 0}, "a table of nccl-tests without rows: no size was measured"}});

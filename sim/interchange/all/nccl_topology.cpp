@@ -103,7 +103,7 @@ void walk(const Element& element, const std::string& root, const Source& source,
 
 // Links of GPUs: through switches, between all pairs alike, or otherwise.
 void say_links(const std::vector<Link>& links, const char* name, std::size_t gpus, Sources& sources,
-               const Source& source, Draft& draft) {
+               const Source& source, ScenarioDraft& draft) {
   if (links.empty()) return;
   const auto& at = *sources.make(scenario::Node::Kind::null, source.name, links.front().line);
   std::map<std::string, std::int64_t> total;
@@ -129,7 +129,7 @@ void say_links(const std::vector<Link>& links, const char* name, std::size_t gpu
     draft.say(Fact::nvlinks, least, at, fmt::format("{} of a GPU", name));
 }
 
-void say_pcie(const Node& node, Sources& sources, const Source& source, Draft& draft) {
+void say_pcie(const Node& node, Sources& sources, const Source& source, ScenarioDraft& draft) {
   const auto& gpu = node.gpus.front();
   const auto& at = *sources.make(scenario::Node::Kind::null, source.name, gpu.line);
   constexpr double kReached = .83;  // by copies from pinned memory: 53 of 63 GB/s (DGX H100), 26 of 31.5 (DGX A100)
@@ -144,7 +144,7 @@ void say_pcie(const Node& node, Sources& sources, const Source& source, Draft& d
   draft.say("cluster.host.pcie.gpus_per_link", most, at, "GPUs below a bridge of a processor");
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   const auto root = read_xml(source.text, source.name);
   Node node;
   walk(root, "", source, node);

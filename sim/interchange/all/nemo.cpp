@@ -33,7 +33,7 @@ constexpr std::array<std::array<std::string_view, 2>, 8> kNames{{
 
 class NemoModel {
  public:
-  NemoModel(MegatronArguments& arguments, Draft& draft) : arguments_(arguments), draft_(draft) {}
+  NemoModel(MegatronArguments& arguments, ScenarioDraft& draft) : arguments_(arguments), draft_(draft) {}
 
   void read(const Node& model) {
     for (const auto& [key, value] : model.entries) {
@@ -106,10 +106,10 @@ class NemoModel {
   }
 
   MegatronArguments& arguments_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   MegatronArguments arguments(sources, source.name);
   arguments.configuration = true, arguments.listed = Keys::Listed::everything;
   if (const Node* nodes = source.find("trainer.num_nodes")) arguments.add_environment("NNODES", *nodes);

@@ -103,7 +103,7 @@ std::size_t groups(const Matrix& matrix, const std::vector<std::string>& gpus, c
   return roots.size();
 }
 
-void say_inside(const Matrix& matrix, const scenario::Node& at, Draft& draft) {
+void say_inside(const Matrix& matrix, const scenario::Node& at, ScenarioDraft& draft) {
   const auto gpus = matrix.gpus();
   std::set<std::int64_t> counts;              // of pairs, 0 where they have no NVLink
   std::map<std::string, std::int64_t> total;  // of a GPU with a row
@@ -141,7 +141,7 @@ void say_inside(const Matrix& matrix, const scenario::Node& at, Draft& draft) {
 }
 
 // NICs behind a PCIe switch of some GPU carry the job; others are for storage and management.
-void say_nics(const Matrix& matrix, const scenario::Node& at, Draft& draft) {
+void say_nics(const Matrix& matrix, const scenario::Node& at, ScenarioDraft& draft) {
   const auto gpus = std::int64_t(matrix.gpus().size()), rows = std::int64_t(matrix.rows.size());
   std::set<std::string> near;
   std::int64_t all = 0;
@@ -163,7 +163,7 @@ void say_nics(const Matrix& matrix, const scenario::Node& at, Draft& draft) {
                 : fmt::format("{} NICs with PIX or PXB to the {} GPUs whose rows are there", near.size(), rows));
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   const auto matrix = matrix_of(source);
   const auto cluster = cluster_with(matrix.gpu, sources.files());
   if (cluster)

@@ -35,7 +35,7 @@ std::string folder_of(const std::string& path) {
 
 class Experiment {
  public:
-  Experiment(Sources& sources, const Source& source, Draft& draft)
+  Experiment(Sources& sources, const Source& source, ScenarioDraft& draft)
       : sources_(sources), source_(source), draft_(draft), arguments_(sources, source.name) {}
 
   void read() {
@@ -127,13 +127,13 @@ class Experiment {
 
   Sources& sources_;
   const Source& source_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   MegatronArguments arguments_;
   std::set<std::string> seen_;
   std::string model_;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) { Experiment(sources, source, draft).read(); }
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) { Experiment(sources, source, draft).read(); }
 
 }  // namespace
 

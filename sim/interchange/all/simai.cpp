@@ -46,7 +46,7 @@ class Place {
 // its bytes; then the time of the update.
 constexpr std::size_t kFields = 12;
 
-void read_header(const std::string& line, Place& place, Draft& draft) {
+void read_header(const std::string& line, Place& place, ScenarioDraft& draft) {
   const auto words = words_of(line);
   std::map<std::string, std::int64_t, std::less<>> values;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -67,7 +67,7 @@ void read_header(const std::string& line, Place& place, Draft& draft) {
   if (draft.integer("parallelism.chunks", 1) > 1) draft.derive("schedule", "interleaved-1f1b", "vpp");
 }
 
-void read_workload(Sources& sources, const Source& source, Draft& draft) {
+void read_workload(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Place place(sources, source);
   std::map<std::string, std::int64_t, std::less<>> rows;
   std::map<std::string, int, std::less<>> first;
@@ -108,7 +108,7 @@ void read_workload(Sources& sources, const Source& source, Draft& draft) {
 }
 
 // One row of AICB's table, which is separated by tabs in spite of its name.
-void read_specification(Sources& sources, const Source& source, Draft& draft) {
+void read_specification(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Place place(sources, source);
   const auto lines = lines_of(source.text);
   const auto cells = [](const std::string& line) {
@@ -165,7 +165,7 @@ void read_specification(Sources& sources, const Source& source, Draft& draft) {
       draft.no_word(at.where(), fmt::format("{}: {}", left, said), "buckets are those of the framework");
 }
 
-void read_bus(Sources& sources, const Source& source, Draft& draft) {
+void read_bus(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Place place(sources, source);
   constexpr double kGpus = 8;  // of a node: for other groups a fit is scaled by (n - 1) / n, as a rate on the bus is
   static const std::map<std::string, std::pair<const char*, double>, std::less<>> kKinds{
@@ -194,7 +194,7 @@ void read_bus(Sources& sources, const Source& source, Draft& draft) {
   }
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   if (is_workload(source)) return read_workload(sources, source, draft);
   if (is_specification(source)) return read_specification(sources, source, draft);
   if (is_bus(source)) return read_bus(sources, source, draft);

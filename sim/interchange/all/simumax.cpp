@@ -20,7 +20,7 @@ bool recognises(const Source& source) {
   return source.kind == Source::Kind::json && (is_model(source) || is_strategy(source) || is_system(source));
 }
 
-void read_model(Keys keys, Draft& draft) {
+void read_model(Keys keys, ScenarioDraft& draft) {
   const auto experts = keys.integer({"expert_num"});
   const bool moe = experts && experts->value > 1;
   draft.derive("model.family", moe ? "moe" : "llama",
@@ -66,7 +66,7 @@ void read_model(Keys keys, Draft& draft) {
 }
 
 // parse_attention_recompute(), parse_mlp_recompute(): what the first `recompute_layer_num` layers of a stage repeat.
-void read_recompute(Keys& keys, Draft& draft) {
+void read_recompute(Keys& keys, ScenarioDraft& draft) {
   const auto enabled = keys.boolean({"enable_recompute"});
   const auto granularity = keys.text({"recompute_granularity"});
   const auto layers = keys.integer({"recompute_layer_num"});
@@ -114,7 +114,7 @@ void read_recompute(Keys& keys, Draft& draft) {
   draft.derive("training.recompute.modules", std::move(modules), "attn_, mla_rms_, mlp_ and mlp_rms_recompute");
 }
 
-void read_strategy(Keys keys, Draft& draft) {
+void read_strategy(Keys keys, ScenarioDraft& draft) {
   keys.say(Fact::world, {"world_size"});
   keys.say_integer("model.sequence", {"seq_len"});
   keys.say_integer("batch.micro", {"micro_batch_size"});
@@ -172,7 +172,7 @@ std::optional<Said<double>> rate_of(Keys& network) {
   return rate;
 }
 
-void read_networks(Keys networks, Draft& draft, const cluster::ClusterSpec& base) {
+void read_networks(Keys networks, ScenarioDraft& draft, const cluster::ClusterSpec& base) {
   const std::string up = "cluster.links.scale_up.", out = "cluster.links.scale_out.";
   const auto pcie = networks.boolean({"intra_with_pcie"});
   const bool of_pcie = pcie && pcie->value;
@@ -203,7 +203,7 @@ void read_networks(Keys networks, Draft& draft, const cluster::ClusterSpec& base
   networks.finish();
 }
 
-void read_system(Keys keys, Draft& draft, const scenario::Files& files) {
+void read_system(Keys keys, ScenarioDraft& draft, const scenario::Files& files) {
   auto accelerator = keys.below("accelerator");
   const auto peak = accelerator.number({"op.matmul.tflops", "op.default.tflops"});
   const auto eighth = accelerator.number({"op.fp8_matmul.tflops"});
@@ -245,7 +245,7 @@ void read_system(Keys keys, Draft& draft, const scenario::Files& files) {
   keys.finish();
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, source.tree);
   if (is_model(source))
     read_model(keys, draft);

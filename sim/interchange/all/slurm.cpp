@@ -125,7 +125,7 @@ Topology of_conf(const Source& source) {
 }
 
 // The topology that is the cluster's default, else the first.
-Topology of_yaml(const Source& source, Draft& draft) {
+Topology of_yaml(const Source& source, ScenarioDraft& draft) {
   Topology all;
   const auto* chosen = first_of(source);
   for (const auto* one : source.tree->items) {
@@ -177,7 +177,7 @@ class Levels {
   std::map<std::string, int> known_;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   if (source.tree && !is_yaml(source))
     throw UserError(
         {{{source.name, 1, 1}, "no topology.yaml: it is a list of topologies, each with a tree or blocks"}});

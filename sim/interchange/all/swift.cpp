@@ -18,7 +18,7 @@ bool recognises(const Source& source) {
           source.find("per_device_train_batch_size"));
 }
 
-void adapters(Keys& keys, Draft& draft, const char* usual) {
+void adapters(Keys& keys, ScenarioDraft& draft, const char* usual) {
   const auto kind = keys.text({"tuner_type", "train_type", "sft_type"});
   const auto rank = keys.integer({"lora_rank"});
   const auto modules = keys.list({"target_modules"});
@@ -42,7 +42,7 @@ void adapters(Keys& keys, Draft& draft, const char* usual) {
 }
 
 // Names of swift/llm/ds_config: zero0 to zero3, zero2_offload, zero3_offload.
-void deepspeed(Sources& sources, const Source& source, Draft& draft, const Said<const Node*>& said) {
+void deepspeed(Sources& sources, const Source& source, ScenarioDraft& draft, const Said<const Node*>& said) {
   const auto& word = said.value->text;
   const bool preset = said.value->kind == Node::Kind::scalar && word.starts_with("zero") && word.size() > 4 &&
                       word[4] >= '0' && word[4] <= '3' && word.find('.') == word.npos;
@@ -56,7 +56,7 @@ void deepspeed(Sources& sources, const Source& source, Draft& draft, const Said<
   if (stage == 3) draft.say("training.offload.parameters", "host", *said.at, said.word + ": " + word);
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, source.tree);
   if (const auto name = keys.text({"model", "model_id_or_path"})) say_model(draft, *name, sources.files());
   keys.say_integer("batch.sequence", {"max_length"});

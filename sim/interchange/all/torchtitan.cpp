@@ -25,7 +25,7 @@ bool recognises(const Source& source) {
 
 class Titan {
  public:
-  Titan(Sources& sources, const Source& source, Draft& draft)
+  Titan(Sources& sources, const Source& source, ScenarioDraft& draft)
       : files_(sources.files()), draft_(draft), root_(draft, source.tree) {}
 
   void read() {
@@ -396,7 +396,7 @@ class Titan {
     else if (how && how->value != "fused")
       draft_.no_word(how->at->where(), how->word + ": " + how->value, "taken as fused");
     if (const auto early = section.boolean({"early_step_in_backward"}); early && early->value)
-      draft_.later([early](Draft& draft, const scenario::Files&) {
+      draft_.later([early](ScenarioDraft& draft, const scenario::Files&) {
         const auto replica = draft.integer("parallelism.tensor", 1) * draft.integer("parallelism.pipeline", 1);
         if (draft[Fact::world]->value > replica)
           draft.no_word(early->at->where(), early->word, "of several replicas it is not known; the step is at the end");
@@ -417,7 +417,7 @@ class Titan {
   }
 
   const scenario::Files& files_;
-  Draft& draft_;
+  ScenarioDraft& draft_;
   Keys root_;
   std::optional<Said<std::string>> name_, flavor_;
   std::optional<Said<std::int64_t>> micro_, rounds_;
@@ -425,7 +425,7 @@ class Titan {
   std::int64_t pipeline_ = 1, context_ = 1;
 };
 
-void read(Sources& sources, const Source& source, Draft& draft) { Titan(sources, source, draft).read(); }
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) { Titan(sources, source, draft).read(); }
 
 }  // namespace
 

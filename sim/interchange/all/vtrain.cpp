@@ -15,7 +15,7 @@ bool recognises(const Source& source) {
 }
 
 // validate_config(): the one degree that is left out follows from the others.
-void degrees(Keys& keys, Draft& draft) {
+void degrees(Keys& keys, ScenarioDraft& draft) {
   keys.say(Fact::world, {"num_gpus"});
   keys.say_integer("parallelism.tensor", {"tensor_parallel_size"});
   keys.say_integer("parallelism.pipeline", {"pipeline_parallel_size"});
@@ -36,7 +36,7 @@ void degrees(Keys& keys, Draft& draft) {
 }
 
 // A cluster by its GPU and by what a node sends.
-void machine(Keys& keys, Draft& draft, const scenario::Files& files) {
+void machine(Keys& keys, ScenarioDraft& draft, const scenario::Files& files) {
   const auto gpu = keys.text({"gpu_name"});
   const auto out = keys.number({"inter_node_bandwidth"});  // Gb/s of a node
   const auto node = keys.integer({"node_size"});
@@ -61,7 +61,7 @@ void machine(Keys& keys, Draft& draft, const scenario::Files& files) {
               fmt::format("{}, over {} NICs of {}", out->word, spec.nics_per_node, name));
 }
 
-void read(Sources& sources, const Source& source, Draft& draft) {
+void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, source.tree);
   degrees(keys, draft);
   machine(keys, draft, sources.files());
