@@ -139,7 +139,7 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
     if (common.format == Format::csv) throw UserError("check: the schema of answers is JSON; leave --format csv out");
     auto more = list_answers();
     more.emplace_back("check", check_answer(), true);
-    more.insert(more.end(), published::answers().begin(), published::answers().end());
+    for (const auto& answer : published::answers()) more.push_back(answer);
     emit_report(common, report::answers_schema(more));
     return 0;
   }
