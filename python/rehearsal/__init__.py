@@ -22,8 +22,8 @@ from ._values import Values, wrapped as _wrapped
 
 __version__ = version()
 __all__ = ["Answer", "Error", "Explanation", "InternalError", "MachineError", "Plan", "Report", "Result", "Scenario",
-           "Table", "Values", "balance", "check", "collective", "compare", "explain", "groups", "list", "measure", "plan",
-           "reshard", "run", "schedule", "sweep", "validate", "version"]
+           "Table", "Values", "balance", "check", "collective", "compare", "explain", "export", "groups", "imports", "list",
+           "measure", "plan", "reshard", "run", "schedule", "sweep", "validate", "version"]
 
 _NAMED = "scenario.yaml"  # a dict, in messages
 _OWN = {"format", "output", "html", "svg", "picture", "trace", "timeline", "memory_snapshot", "quiet", "help", "color", "store"}
@@ -96,12 +96,39 @@ def measure(scenario, backend="loopback", set=None, *, progress=None, **options)
     return _asked(Result, "measure", scenario, set, {"backend": backend, **options}, progress)
 
 
-def validate(scenario=None, backend="loopback", set=None, *, against=None, progress=None, **options):
-    """Predicts, performs and compares; or, with against=[tables of published runs], predicts those."""
-    if against is None:
+def _paths(files):
+    return [_os.fspath(file) for file in ([files] if isinstance(files, (str, _os.PathLike)) else files)]
+
+
+def validate(scenario=None, backend="loopback", set=None, *, against=None, log=None, trace=None, progress=None, **options):
+    """Predicts, performs and compares. Or compares with what was measured elsewhere: against=[tables of published runs],
+    log=[logs of real runs] (their scenario is in them, or given), trace=[traces of a run of the scenario]."""
+    measured = [(name, files) for name, files in (("against", against), ("log", log), ("trace", trace)) if files is not None]
+    if not measured:
         return _asked(Report, "validate", scenario, set, {"backend": backend, **options}, progress)
-    tables = [against] if isinstance(against, (str, _os.PathLike)) else against
-    return Report(["validate", "--against", *map(_os.fspath, tables), *_sets(set), *_options(options)], None, progress)
+    if len(measured) > 1 or (against is not None and scenario is not None):
+        raise TypeError("a prediction is compared with one of: tables of runs (without a scenario), logs, traces")
+    [(name, files)] = measured
+    path, given = (None, None) if scenario is None else _source(scenario)
+    words = ["validate", *([path] if path else []), *_sets(_settings(scenario, set)), *_options(options)]
+    return Report([*words, "--" + name, *_paths(files)], given, progress)
+
+
+def imports(*files, arguments=(), world=None, cluster=None, set=None, **options):
+    """A Scenario of files of other tools (list("formats")) and of a trainer's arguments, a list of words. Its `imported`
+    has where each value is from (`settings`), and what had no word or was not understood."""
+    words = ["import", *map(_os.fspath, files), *_sets(set), *_options({"world": world, "cluster": cluster, **options})]
+    answer = Answer([*words, "--format", "json", *(["--", *arguments] if arguments else [])])
+    report = Report(words, answer=answer)
+    scenario = Scenario(report.scenario)
+    scenario.imported = report
+    return scenario
+
+
+def export(scenario, format, set=None):
+    """The scenario as another tool says it ("megatron", "torchtitan", "deepspeed"), a text."""
+    path, files = _source(scenario)
+    return Answer(["export", path, "--as", format, *_sets(_settings(scenario, set))], files).out
 
 
 def plan(scenario, set=None, *, time_limit=None, progress=None, **options):
@@ -274,6 +301,9 @@ class Scenario:
 
     def check(self, set=None):
         return check(self, set)
+
+    def export(self, format, set=None):
+        return export(self, format, set)
 
     def __repr__(self):
         settings = ", ".join(f"{key}={_text(value)}" for key, value in self._set.items())

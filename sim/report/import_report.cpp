@@ -34,7 +34,7 @@ Shown<KeyOfDraft> key_of_draft() {
       .figure("value", Unit::none, "value", "", [](auto& k) { return k.given.value; })
       .figure("basis", Unit::none, "basis", "said, derived or assumed",
               [](auto& k) { return interchange::name(k.given.origin.basis); })
-      .figure("from", Unit::none, "from", "file and line, or how and why",
+      .figure("origin", Unit::none, "from", "file and line, or how and why",
               [](auto& k) { return interchange::to_text(k.given.origin); });
 }
 
@@ -53,7 +53,7 @@ const Shown<Imported>& imported_answer() {
       Shown<Imported>("A scenario that was made of files of other tools.")
           .figure("formats", Unit::none, "formats", "of the files, in their order", &Imported::formats)
           .figure("scenario", Unit::none, "scenario", "as `run` reads it", nested)
-          .rows("keys", key_of_draft(), keys_of)
+          .rows("settings", key_of_draft(), keys_of)
           .rows(
               "no_word", left("What a scenario has no word for."), [](auto& i) -> auto& { return i.draft.unworded(); })
           .rows(

@@ -214,6 +214,22 @@ class Threads(unittest.TestCase):
             said, _ = child.communicate(timeout=60)
         self.assertIn("interrupted 1.4", said)
 
+    def test_files_of_other_tools(self):
+        samples = ROOT / "tests/interchange"
+        model = samples / "hf-config/Qwen--Qwen3-32B_config.json"
+        scenario = rh.imports(model, world=64, cluster="dgx-h100", set={"batch.sequence": 4096})
+        self.assertEqual(scenario.run().gpus, 64)
+        self.assertEqual(scenario.imported.not_understood, [])
+        self.assertIn("Qwen--Qwen3-32B_config.json:", {k["key"]: k["origin"] for k in scenario.imported.settings}["model.layers"])
+        again = rh.imports(arguments=scenario.export("megatron").split(), world=64, cluster="dgx-h100")
+        self.assertEqual(again.run().parameters, scenario.run().parameters)
+        log = rh.validate(log=samples / "megatron-forms/llama3-8b.log", cluster="dgx-h100")
+        self.assertAlmostEqual(log.logs[0]["measured_s"], 11.1476)
+        with self.assertRaisesRegex(rh.Error, "no format"):
+            rh.imports(ROOT / "README.md")
+        with self.assertRaises(TypeError):
+            rh.validate(GPT3, log=["a"], trace=["b"])
+
     def test_two_interrupts(self):
         program = f"import rehearsal as rh\nprint('ready', flush=True)\ntry: rh.explain({GPT3!r})\nexcept KeyboardInterrupt: print('out')"
         for wait in .05, .2, .4:
