@@ -19,7 +19,7 @@ struct Config {
   // Billions, published with all parts that `parts` has not taken away; 0: no number, or not to be compared.
   double published;
   const char* zoo = "";
-  // What the model of the zoo leaves out, and the configuration has: mtp, vision, qk_norm (models/zoo says so in each
+  // What the model of the zoo leaves out, and the configuration has: mtp, vision (models/zoo says so in each
   // file). Counts of cards leave modules of prediction out, too.
   Words parts = {};
   Words dropped = {};
@@ -34,9 +34,9 @@ const std::vector<Config> kConfigs{
     {"MiniMaxAI--MiniMax-M2.5", 229, "minimax-m2.5", kMtp},
     {"MiniMaxAI--MiniMax-M2.7", 229, "minimax-m2.5", kMtp},
     {"Qwen--Qwen3-0.6B", .596, "qwen3-0.6b"},
-    {"Qwen--Qwen3-235B-A22B-FP8", 235.0936, "qwen3-235b-a22b", {"qk_norm"}},
-    {"Qwen--Qwen3-30B-A3B-FP8", 30.5321, "qwen3-30b-a3b", {"qk_norm"}},
-    {"Qwen--Qwen3-30B-A3B", 30.5321, "qwen3-30b-a3b", {"qk_norm"}},
+    {"Qwen--Qwen3-235B-A22B-FP8", 235.0936, "qwen3-235b-a22b"},
+    {"Qwen--Qwen3-30B-A3B-FP8", 30.5321, "qwen3-30b-a3b"},
+    {"Qwen--Qwen3-30B-A3B", 30.5321, "qwen3-30b-a3b"},
     {"Qwen--Qwen3-32B-FP8-Static-PerTensor", 32.76, "qwen3-32b"},
     {"Qwen--Qwen3-32B", 32.76, "qwen3-32b"},
     {"Qwen--Qwen3-Coder-480B-A35B-Instruct", 480.2, "qwen3-coder"},
@@ -79,7 +79,7 @@ const std::vector<Config> kConfigs{
     {"nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", 120.6, "nemotron3-super", {}, kModule},
     {"nvidia--NVIDIA-Nemotron-3-Ultra-550B-A55B-FP8", 550, "nemotron3-ultra", {}, kModule},
     {"nvidia--NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4", 0, "nemotron3-nano", {}, kModule},
-    {"nvidia--Qwen3-235B-A22B-NVFP4", 235.0936, "qwen3-235b-a22b", {"qk_norm"}},
+    {"nvidia--Qwen3-235B-A22B-NVFP4", 235.0936, "qwen3-235b-a22b"},
     {"nvidia--Qwen3.5-397B-A17B-NVFP4", 397, "qwen3.5-397b-a17b", {"mtp", "vision"}},
     {"nvidia--Qwen3.6-35B-A3B-NVFP4", 35.95, "qwen3.6-35b-a3b"},
     {"openai--gpt-oss-120b", 116.829, "gpt-oss-120b", {}, kOss},
@@ -98,10 +98,8 @@ std::string path_of(const Config& config) {
 void leave_out(models::Transformer& model, const std::string& part) {
   if (part == "mtp")
     model.mtp_layers = 0;
-  else if (part == "vision")
-    model.vision.reset();
   else
-    model.mixing.qk_norm = false;
+    model.vision.reset();
 }
 
 // Where two models differ, key by key; of layers, which one is the first. What all layers share and what each says for
@@ -164,8 +162,7 @@ TEST_CASE("a configuration of the Hub has as many parameters as were published")
     if (config.published == 0) continue;
     INFO(config.file);
     auto model = model_of(imported(path_of(config)));
-    for (const auto& part : config.parts)
-      if (part != "qk_norm") leave_out(model, part);
+    for (const auto& part : config.parts) leave_out(model, part);
     CHECK(std::abs(models::parameters(model) / (config.published * 1e9) - 1) < .005);
     ++compared;
   }
