@@ -241,6 +241,7 @@ class Conclusion {
     const auto unit = value(draft_, Fact::vocabulary_unit, 1) *
                       (draft_[Fact::vocabulary_unit] ? draft_.integer("parallelism.tensor", 1) : 1);
     const auto padded = (plain->value + unit - 1) / unit * unit;
+    if (plain->origin.basis == Basis::assumed) return draft_.assume("model.vocabulary", padded, plain->origin.how);
     draft_.derive("model.vocabulary", padded,
                   padded == plain->value
                       ? to_text(plain->origin)

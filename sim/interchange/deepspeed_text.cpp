@@ -76,9 +76,10 @@ class DeepSpeedWriter {
   }
 
   void precision() {
-    const bool fp16 = t_.precision == Precision::fp16, bf16 = t_.precision == Precision::bf16;
-    if (!fp16 && !bf16 && t_.precision != Precision::fp32)
-      lack("training.precision: DeepSpeed's JSON has fp16 and bf16");
+    // Products in 8 or 4 bits are the model's code's, whose weights DeepSpeed has in 16.
+    const bool fp16 = t_.precision == Precision::fp16, fp32 = t_.precision == Precision::fp32, bf16 = !fp16 && !fp32;
+    if (bf16 && t_.precision != Precision::bf16)
+      lack("training.precision: DeepSpeed's JSON has fp16 and bf16; bf16 is written");
     root_["bf16"] = Json{{"enabled", bf16}};
     Json half{{"enabled", fp16}};
     if (fp16) half["loss_scale"] = t_.scales_loss() ? 0 : 1;

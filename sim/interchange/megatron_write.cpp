@@ -24,6 +24,9 @@ bool beside_arguments(std::string_view key) {
   return key == "name" || key == "model.name" || key == "batch.sequence" || key == "parallelism.data";
 }
 
+// What megatron_framework.cpp takes the framework for.
+constexpr std::string_view kReadAs = "megatron-lm-2025";
+
 class MegatronWriter {
  public:
   MegatronWriter(const scenario::Scenario& s, Lacks& lacks) : s_(s), p_(s.parallelism), lacks_(lacks) {}
@@ -159,7 +162,8 @@ class MegatronWriter {
   }
 
   void stages() {
-    covers({"partition", "partition.layers", "partition.layout", "schedule.group", "schedule.name", "schedule"});
+    covers({"partition", "partition.kind", "partition.layers", "partition.layout", "schedule.group", "schedule.name",
+            "schedule"});
     if (s_.schedule.name != "1f1b" && s_.schedule.name != "interleaved-1f1b")
       lack(fmt::format("schedule {}: Megatron-LM has 1f1b and interleaved-1f1b", s_.schedule.name));
     if (p_.pipeline == 1) {
@@ -346,6 +350,8 @@ class MegatronWriter {
                           (f.gradient_overlap == models::GradientOverlap::without_pipeline && p_.pipeline == 1);
     arg_if(overlaps, "--overlap-grad-reduce");
     arg_if(f.gather_overlap && p_.zero > 0 && overlaps, "--overlap-param-gather");
+    if (gives("framework.bucket_parameters"))
+      arg("--ddp-bucket-size", std::max(f.bucket_parameters, f.bucket_parameters_per_replica * p_.data));
     arg_if(f.blocking_sends && p_.chunks > 1, "--no-overlap-p2p-communication");
     arg_if(!f.sharded_sends && p_.pipeline > 1 && p_.tensor > 1, "--no-scatter-gather-tensors-in-pipeline");
     if (c().training.attention == models::AttentionKind::unfused) {
@@ -355,6 +361,55 @@ class MegatronWriter {
       arg("--attention-backend", "flash");
     }
     graphs(f);
+    framework_lacks();
+  }
+
+  // What arguments do not say of it: the release, and ways that somebody set beside it.
+  void framework_lacks() {
+    const auto& name = c().framework.name;
+    if (name.find("megatron") != std::string::npos && name != kReadAs)
+      lack(fmt::format("framework {0}: no argument tells the release; `rehearse import --set framework.use={0}` does",
+                       name));
+    static constexpr std::array<std::string_view, 21> kSaid{"use",
+                                                            "dropout",
+                                                            "fused_accumulation",
+                                                            "async_tensor",
+                                                            "gather_overlap",
+                                                            "gradient_overlap",
+                                                            "blocking_sends",
+                                                            "sharded_sends",
+                                                            "fused_softmax",
+                                                            "cuda_graph",
+                                                            "dispatcher",
+                                                            "dispatch_sms",
+                                                            "expert_overlap",
+                                                            "shared_expert_overlap",
+                                                            "fused_router",
+                                                            "fp8_scaling",
+                                                            "fp8_gather",
+                                                            "selective_recompute",
+                                                            "bucket_parameters",
+                                                            "bucket_parameters_per_replica",
+                                                            };
+    for (const auto& [key, where] : s_.given) {
+      constexpr std::string_view kSection = "framework.";
+      if (!key.starts_with(kSection)) continue;
+      const auto way = std::string_view(key).substr(kSection.size());
+      if (std::find(kSaid.begin(), kSaid.end(), way) != kSaid.end()) continue;
+      if (way == "loss" && loss_is_said()) continue;
+      if (way == "attention_kernel" && c().framework.attention_kernel != models::AttentionKernel::flash3) continue;
+      lack(fmt::format("{} ({}): no argument sets it", key, to_text(where)));
+    }
+  }
+
+  bool loss_is_said() const {
+    const auto loss = c().framework.loss;
+    return loss == models::LossKernels::in_place || loss == models::LossKernels::fused ||
+           loss == models::LossKernels::linear_fused;
+  }
+
+  bool gives(std::string_view key) const {
+    return std::any_of(s_.given.begin(), s_.given.end(), [key](const auto& given) { return given.key == key; });
   }
 
   void graphs(const models::Framework& f) {

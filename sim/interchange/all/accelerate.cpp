@@ -1,5 +1,6 @@
 // The YAML of `accelerate config` (Hugging Face Accelerate, commands/config): how many processes, and how they share
 // the states of the training. It says nothing of the model and of the batch.
+#include "interchange/deepspeed.hpp"
 #include "interchange/format.hpp"
 #include "interchange/hf_trainer.hpp"
 #include "interchange/keys.hpp"
@@ -13,13 +14,19 @@ bool recognises(const Source& source) {
 }
 
 void read_deepspeed(Keys deepspeed, ScenarioDraft& draft) {
-  deepspeed.say_integer("parallelism.zero", {"zero_stage"});
+  const auto stage = deepspeed.integer({"zero_stage"});
+  if (stage) draft.say("parallelism.zero", stage->value, *stage->at, stage->word);
   deepspeed.say(Fact::accumulation, {"gradient_accumulation_steps"});
+  std::string optimizer = "device";
   for (const auto& [key, states] :
        {std::pair("offload_optimizer_device", "optimizer"), std::pair("offload_param_device", "parameters")})
-    if (const auto device = deepspeed.text({key}); device && device->value != "none")
-      draft.say(std::string("training.offload.") + states, device->value == "cpu" ? "host" : device->value, *device->at,
-                device->word);
+    if (const auto device = deepspeed.text({key}); device && device->value != "none") {
+      const std::string where = device->value == "cpu" ? "host" : device->value;
+      draft.say(std::string("training.offload.") + states, where, *device->at, device->word);
+      if (std::string_view(states) == "optimizer") optimizer = where;
+    }
+  // DeepSpeedPlugin (accelerate/utils/dataclasses.py) hands these on and leaves the rest to DeepSpeed.
+  if (stage) derive_of_stage(draft, stage->value, optimizer);
   if (const auto file = deepspeed.text({"deepspeed_config_file"}))
     draft.wanted(file->at->where(), "parallelism.zero", file->word + ": " + file->value, "that file; give it, too");
   deepspeed.ignore({"zero3_init_flag", "zero3_save_16bit_model", "gradient_clipping", "deepspeed_multinode_launcher",
@@ -34,6 +41,8 @@ void read(Sources&, const Source& source, ScenarioDraft& draft) {
   if (const auto precision = keys.text({"mixed_precision"}))
     draft.say("training.precision", precision->value == "no" ? "fp32" : precision->value, *precision->at,
               precision->word);
+  if (const Json* type = draft.find("training.precision"); type && type->is_string() && type->text() == "fp16")
+    draft.derive("training.loss_scaling", "dynamic", "fp16: a gradient scaler");
   keys.say(Fact::accumulation, {"gradient_accumulation_steps"});
   const auto kind = keys.text({"distributed_type"});
   const bool deepspeed = kind && kind->value == "DEEPSPEED", fsdp = kind && kind->value == "FSDP";

@@ -180,20 +180,12 @@ class DeepSpeed {
     };
     const auto optimizer = tier("offload_optimizer", "cpu_offload", "optimizer");
     tier("offload_param", "cpu_offload_param", "parameters");
-    // stage_1_and_2.py (async_accumulate_grad_in_cpu_via_gpu), stage3.py (partition_grads): what the host updates from
-    // goes there as soon as it is reduced.
-    if (optimizer != "device" && stage_ >= 2 && !partly_)
-      draft_.derive("training.offload.gradients", optimizer, "offload_optimizer: gradients go where it updates");
+    derive_of_stage(draft_, stage_, partly_ ? "device" : optimizer);
   }
 
   void reduction(Keys& zero) {
     if (const auto overlap = zero.boolean({"overlap_comm"}); overlap && stage_ > 0)
       draft_.say("training.overlap.gradients", overlap->value, *overlap->at, overlap->word);
-    else
-      draft_.derive("training.overlap.gradients", stage_ == 3,
-                    stage_ == 0   ? "without ZeRO gradients are reduced behind the backward (allreduce_gradients)"
-                    : stage_ == 3 ? "overlap_comm true, the default of stage 3"
-                                  : "overlap_comm false, the default of stages 1 and 2");
     const auto bucket = zero.node({"reduce_bucket_size"});
     if (automatic(bucket)) {
       draft_.later([stage = stage_](ScenarioDraft& draft, const scenario::Files& files) {
@@ -292,13 +284,9 @@ class DeepSpeed {
     if (summed) draft_.say("training.gradient_precision", narrow(*summed), *summed->at, summed->word);
     if (sent && (!summed || narrow(*sent) != narrow(*summed)))
       draft_.no_word(sent->at->where(), sent->word + ": " + sent->value, "gradients travel in what they add up in");
-    // get_data_types: with ZeRO gradients add up in what the model computes in.
-    draft_.later([stage = stage_, fixed = scale && scale->value > 0](ScenarioDraft& draft, const scenario::Files&) {
+    draft_.later([fixed = scale && scale->value > 0](ScenarioDraft& draft, const scenario::Files&) {
       const Json* type = draft.find("training.precision");
-      if (!type || !type->is_string()) return;
-      if (type->text() == "bf16" && stage > 0)
-        draft.derive("training.gradient_precision", "bf16", "with ZeRO as the model computes (get_data_types)");
-      if (type->text() == "fp16")
+      if (type && type->is_string() && type->text() == "fp16")
         draft.derive("training.loss_scaling", fixed ? "none" : "dynamic",
                      fixed ? "fp16.loss_scale: a scale that stays" : "fp16.loss_scale 0");
     });
@@ -385,6 +373,23 @@ void read(Sources&, const Source& source, ScenarioDraft& draft) {
 }
 
 }  // namespace
+
+void derive_of_stage(ScenarioDraft& draft, std::int64_t stage, const std::string& optimizer) {
+  draft.derive("training.overlap.gradients", stage == 3,
+               stage == 0   ? "without ZeRO gradients are reduced behind the backward (allreduce_gradients)"
+               : stage == 3 ? "overlap_comm true, the default of stage 3"
+                            : "overlap_comm false, the default of stages 1 and 2");
+  // stage_1_and_2.py (async_accumulate_grad_in_cpu_via_gpu), stage3.py (partition_grads): what the host updates from
+  // goes there as soon as it is reduced.
+  if (optimizer != "device" && stage >= 2)
+    draft.derive("training.offload.gradients", optimizer, "offload_optimizer: gradients go where it updates");
+  // get_data_types: with ZeRO gradients add up in what the model computes in.
+  draft.later([stage](ScenarioDraft& all, const scenario::Files&) {
+    const Json* type = all.find("training.precision");
+    if (type && type->is_string() && type->text() == "bf16" && stage > 0)
+      all.derive("training.gradient_precision", "bf16", "with ZeRO as the model computes (get_data_types)");
+  });
+}
 
 void register_deepspeed(Registry& registry) {
   registry.add({.name = "deepspeed",
