@@ -237,7 +237,7 @@ class Conclusion {
 
   void vocabulary() {
     const auto& plain = draft_[Fact::vocabulary];
-    if (!plain || draft_.has("model.vocabulary")) return;
+    if (!plain || draft_.find("model") || draft_.has("model.vocabulary")) return;
     const auto unit = value(draft_, Fact::vocabulary_unit, 1) *
                       (draft_[Fact::vocabulary_unit] ? draft_.integer("parallelism.tensor", 1) : 1);
     const auto padded = (plain->value + unit - 1) / unit * unit;

@@ -76,6 +76,10 @@ void ScenarioDraft::assume(const std::string& key, Json value, std::string why) 
 void ScenarioDraft::set(const std::string& key, Json value, std::string option) {
   remove(key);
   if (value.is_null()) return;
+  if (value.is_object() && !value.members().empty()) {  // key by key, so that others may stand beside these
+    for (const auto& [below, of] : value.members()) set(key + "." + below, of, option);
+    return;
+  }
   // A name in the place of a mapping, and a mapping in that of a name.
   for (auto dot = key.rfind('.'); dot != std::string::npos && dot > 0; dot = key.rfind('.', dot - 1))
     if (const auto above = keys_.find(key.substr(0, dot)); above != keys_.end()) keys_.erase(above);

@@ -110,9 +110,24 @@ std::string below_cluster(std::string_view yaml) {
   return all;
 }
 
-Json value_of(std::string_view text) {
+// "{lognormal: [6, 1]}" is YAML, as --set takes it elsewhere.
+Json value_of(Sources& sources, const std::string& set, std::string_view text) {
   if (const auto value = Json::read(std::string(text))) return *value;
+  if (text.starts_with('{') || text.starts_with('['))
+    if (const auto* node = sources.text("--set " + set, fmt::format("value: {}\n", text)).find("value"))
+      return json_of(*node);
   return std::string(text);
+}
+
+// What files say below a key would go before it without a word.
+void refuse_hidden(const ScenarioDraft& draft) {
+  std::vector<Diagnostic> errors;
+  for (const auto& [key, given] : draft.keys())
+    if (const auto below = draft.keys().lower_bound(key + ".");
+        below != draft.keys().end() && below->first.starts_with(key + "."))
+      errors.push_back({given.origin.where, fmt::format("'{}' has keys below it, such as '{}' ({}); say these", key,
+                                                        below->first, to_text(below->second.origin))});
+  if (!errors.empty()) throw UserError(std::move(errors));
 }
 
 }  // namespace
@@ -146,10 +161,11 @@ Imported import(const Asked& asked, const scenario::Files& files) {
   for (const auto& set : asked.sets) {
     const auto equals = set.find('=');
     if (equals == set.npos || equals == 0) throw UserError(fmt::format("--set {}: write KEY=VALUE", set));
-    draft.set(set.substr(0, equals), value_of(std::string_view(set).substr(equals + 1)), "--set " + set);
+    draft.set(set.substr(0, equals), value_of(sources, set, std::string_view(set).substr(equals + 1)), "--set " + set);
   }
   imported.part = is_of_machine_alone(draft);
   conclude(draft, files);
+  refuse_hidden(draft);
 
   imported.yaml =
       to_yaml(draft, fmt::format("# Made by rehearse {} import from {}.\n# Behind each value: where it is from.\n",

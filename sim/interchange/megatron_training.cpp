@@ -31,6 +31,9 @@ class MegatronTraining {
     const auto bf16 = keys_.boolean({"bf16"}), fp16 = keys_.boolean({"fp16"});
     const auto on = [](const auto& said) { return said && boolean_of(said->value) != std::optional(false); };
     const bool half = fp16 && fp16->value;
+    if (half && bf16 && bf16->value)
+      wrong(*fp16->at, fmt::format("{} and {} are both on; Megatron-LM takes one of the two", run_.spelled("bf16"),
+                                   run_.spelled("fp16")));
     if (on(fp4)) {
       draft_.say("training.precision", "fp4", *fp4->at, fp4->word);
       draft_.assume("cluster.use", "b200-sxm", "no file says the machine, and NVFP4 needs Blackwell");

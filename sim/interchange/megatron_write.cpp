@@ -349,7 +349,9 @@ class MegatronWriter {
     const bool overlaps = f.gradient_overlap == models::GradientOverlap::always ||
                           (f.gradient_overlap == models::GradientOverlap::without_pipeline && p_.pipeline == 1);
     arg_if(overlaps, "--overlap-grad-reduce");
-    arg_if(f.gather_overlap && p_.zero > 0 && overlaps, "--overlap-param-gather");
+    if (f.gather_overlap && p_.zero > 0 && overlaps) arg("--overlap-param-gather");
+    if (f.gather_overlap && p_.zero > 0 && !overlaps && gives("framework.gather_overlap"))
+      lack("framework.gather_overlap: Megatron-LM has it with --overlap-grad-reduce alone");
     if (gives("framework.bucket_parameters"))
       arg("--ddp-bucket-size", std::max(f.bucket_parameters, f.bucket_parameters_per_replica * p_.data));
     arg_if(f.blocking_sends && p_.chunks > 1, "--no-overlap-p2p-communication");
@@ -370,27 +372,28 @@ class MegatronWriter {
     if (name.find("megatron") != std::string::npos && name != kReadAs)
       lack(fmt::format("framework {0}: no argument tells the release; `rehearse import --set framework.use={0}` does",
                        name));
-    static constexpr std::array<std::string_view, 21> kSaid{"use",
-                                                            "dropout",
-                                                            "fused_accumulation",
-                                                            "async_tensor",
-                                                            "gather_overlap",
-                                                            "gradient_overlap",
-                                                            "blocking_sends",
-                                                            "sharded_sends",
-                                                            "fused_softmax",
-                                                            "cuda_graph",
-                                                            "dispatcher",
-                                                            "dispatch_sms",
-                                                            "expert_overlap",
-                                                            "shared_expert_overlap",
-                                                            "fused_router",
-                                                            "fp8_scaling",
-                                                            "fp8_gather",
-                                                            "selective_recompute",
-                                                            "bucket_parameters",
-                                                            "bucket_parameters_per_replica",
-                                                            };
+    static constexpr std::array<std::string_view, 21> kSaid{
+        "use",
+        "dropout",
+        "fused_accumulation",
+        "async_tensor",
+        "gather_overlap",
+        "gradient_overlap",
+        "blocking_sends",
+        "sharded_sends",
+        "fused_softmax",
+        "cuda_graph",
+        "dispatcher",
+        "dispatch_sms",
+        "expert_overlap",
+        "shared_expert_overlap",
+        "fused_router",
+        "fp8_scaling",
+        "fp8_gather",
+        "selective_recompute",
+        "bucket_parameters",
+        "bucket_parameters_per_replica",
+    };
     for (const auto& [key, where] : s_.given) {
       constexpr std::string_view kSection = "framework.";
       if (!key.starts_with(kSection)) continue;
