@@ -40,7 +40,11 @@ class Titan {
     if (auto job = root_.below("job"); job.map()) {
       if (const auto title = job.text({"description"})) draft_.say("name", title->value, *title->at, title->word);
     }
-    if (auto experiment = root_.below("experimental"); experiment.map()) experiment.no_word("custom_import", {""});
+    if (auto experiment = root_.below("experimental"); experiment.map()) {
+      experiment.no_word("custom_import", {""});
+      experiment.no_word("custom_args_module", {""});
+      experiment.finish();
+    }
     if (auto tolerance = root_.below("fault_tolerance"); tolerance.map()) tolerance.no_word("enable");
     root_.ignore({"profiling", "profiler", "metrics", "comm", "debug", "lr_scheduler", "validation", "validator",
                   "memory_estimation", "dump_folder", "tokenizer", "dataloader", "hf_assets_path", "description",
@@ -100,6 +104,12 @@ class Titan {
         draft_.not_understood(one->where(), "model.converters: " + word);
       }
     }
+    // Until 2025 a switch of the section, and no converter.
+    if (auto float8 = root_.below("float8"); !list && float8.map())
+      if (const auto on = float8.boolean({"enable_float8_linear"}); on && on->value) {
+        draft_.say("training.precision", "fp8", *on->at, on->word);
+        settings(float8, "tensorwise", *on->at);
+      }
     root_.ignore({"float8", "mx", "quantize"});
   }
 
@@ -133,6 +143,7 @@ class Titan {
                                                                  : usual;
     if (word == "rowwise_with_gw_hp")
       draft_.no_word(recipe->at->where(), recipe->word + ": " + word, "taken as rowwise in all products");
+    section.ignore({"enable_float8_linear"});
     if (recipe)
       draft_.say("framework.fp8_scaling", scaling, *recipe->at, recipe->word);
     else
@@ -146,7 +157,27 @@ class Titan {
     section.finish();
   }
 
+  // Until 2025 degrees were where nobody looks for them now: torchtitan 0.1 has a section of them.
+  void refuse_old_degrees() {
+    for (const char* old : {"training", "experimental"}) {
+      const Node* section = root_.map()->find(old);
+      if (!section || section->kind != Node::Kind::map) continue;
+      for (const auto& [key, value] : section->entries) {
+        const std::string_view name = key->text;
+        if (name == "data_parallel_degree" ||
+            (!name.ends_with("_parallel_degree") && name != "data_parallel_shard_degree" &&
+             name != "data_parallel_replicate_degree" && !name.starts_with("pipeline_parallel_") &&
+             name != "enable_async_tensor_parallel"))
+          continue;
+        wrong(*key, fmt::format("'{}.{}' is a word of torchtitan before 0.1; since then such words are below "
+                                "[parallelism]: move it and its likes there",
+                                old, name));
+      }
+    }
+  }
+
   void parallelism() {
+    refuse_old_degrees();
     auto section = root_.below("parallelism");
     const auto degree = [&](const char* key, const char* ours) {
       const auto said = section.integer({key});
