@@ -259,8 +259,9 @@ void read_training_arguments(Keys& keys, ScenarioDraft& draft) {
              pure = keys.text({"pure_bf16"});
   const bool automatic = bf16 && bf16->value == "auto", full = is_on(pure) || (bf16 && bf16->value == "full");
   const auto& whole = is_on(pure) ? pure : bf16;
-  if (full) {  // weights, and so states of the optimizer, in 16 bits, where it has no say of its own
+  if (full) {  // weights, and so gradients and states of the optimizer, in 16 bits, where it has no say of its own
     draft.say("training.master_copy", false, *whole->at, whole->word);
+    draft.derive("training.gradient_precision", "bf16", whole->word + ": gradients are as their parameters");
     draft.derive("training.moments", "bf16", whole->word + ": states are as their parameters");
   }
   if (full || is_on(bf16))

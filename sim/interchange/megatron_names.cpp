@@ -43,7 +43,6 @@ constexpr std::array kArgumentAliases{
     ArgumentAlias{"use_custom_fsdp", "use_megatron_fsdp"},
     ArgumentAlias{"hybrid_override_pattern", "hybrid_layer_pattern"},
     ArgumentAlias{"cuda_graph_scope", "cuda_graph_modules"},
-    ArgumentAlias{"checkpoint_activations", "recompute_activations"},
     ArgumentAlias{"linear_attention_type", "experimental_attention_variant"},
     ArgumentAlias{"moe_deepep_num_sms", "moe_flex_dispatcher_num_sms"},
     ArgumentAlias{"moe_hybridep_num_sms", "moe_flex_dispatcher_num_sms"},

@@ -128,7 +128,18 @@ class MegatronTraining {
     const auto modules = run_.words("recompute_modules");
     const auto experts = keys_.boolean({"moe_layer_recompute"});
     const auto cut = keys_.boolean({"distribute_saved_activations"});
-    if (granularity && granularity->value == "full") {
+    // Of Megatron-LM before 3.0, and of Megatron-DeepSpeed: whole layers.
+    const auto whole = keys_.boolean({"checkpoint_activations"});
+    const auto every = keys_.integer({"checkpoint_num_layers"});
+    if (whole && whole->value && !granularity) {
+      draft_.say("training.recompute", "full", *whole->at, whole->word);
+      if (every && every->value > 1)
+        draft_.no_word(every->at->where(), fmt::format("{} {}", every->word, every->value),
+                       "each layer's input is kept, and not only that of groups of layers");
+      return;
+    }
+    // --recompute-activations sets the granularity, whatever else says it (validate_args).
+    if (granularity && granularity->value == "full" && !(activations && activations->value)) {
       const bool block = method && method->value == "block";
       draft_.say(block && number ? "training.recompute.mode" : "training.recompute", "full", *granularity->at,
                  granularity->word);

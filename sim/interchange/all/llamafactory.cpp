@@ -62,8 +62,10 @@ void read(Sources& sources, const Source& source, ScenarioDraft& draft) {
   if (!megatron) {
     assume_trainer(draft, fused);
     const auto off = keys.boolean({"disable_gradient_checkpointing"});
-    if (off)
-      say_recomputation(draft, {!off->value, off->at, off->word});
+    if (off && off->value)
+      draft.derive("training.recompute", "none", off->word + ": true");
+    else if (off)
+      say_recomputation(draft, {true, off->at, off->word});
     else
       draft.derive("training.recompute", "full", "gradient checkpointing, which LLaMA-Factory turns on");
   }
