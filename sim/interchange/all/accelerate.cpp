@@ -34,6 +34,20 @@ void read_deepspeed(Keys deepspeed, ScenarioDraft& draft) {
   deepspeed.finish();
 }
 
+// MegatronLMPlugin (accelerate/utils/dataclasses.py).
+void read_megatron(Keys megatron, ScenarioDraft& draft) {
+  megatron.say_integer("parallelism.tensor", {"megatron_lm_tp_degree"});
+  megatron.say_integer("parallelism.pipeline", {"megatron_lm_pp_degree"});
+  megatron.say(Fact::accumulation, {"megatron_lm_num_micro_batches"});
+  megatron.say_boolean("parallelism.sequence", {"megatron_lm_sequence_parallelism"});
+  if (const auto again = megatron.boolean({"megatron_lm_recompute_activations"}))
+    draft.say("training.recompute", again->value ? "selective" : "none", *again->at, again->word);
+  if (const auto shards = megatron.boolean({"megatron_lm_use_distributed_optimizer"}))
+    draft.say("parallelism.zero", shards->value ? 1 : 0, *shards->at, shards->word);
+  megatron.ignore({"megatron_lm_gradient_clipping"});
+  megatron.finish();
+}
+
 void read(Sources&, const Source& source, ScenarioDraft& draft) {
   Keys keys(draft, &mapping_of(source));
   keys.say(Fact::world, {"num_processes"});
@@ -45,9 +59,11 @@ void read(Sources&, const Source& source, ScenarioDraft& draft) {
     draft.derive("training.loss_scaling", "dynamic", "fp16: a gradient scaler");
   keys.say(Fact::accumulation, {"gradient_accumulation_steps"});
   const auto kind = keys.text({"distributed_type"});
-  const bool deepspeed = kind && kind->value == "DEEPSPEED", fsdp = kind && kind->value == "FSDP";
+  const bool deepspeed = kind && kind->value == "DEEPSPEED", fsdp = kind && kind->value == "FSDP",
+             megatron = kind && kind->value == "MEGATRON_LM";
   if (deepspeed) read_deepspeed(keys.below("deepspeed_config"), draft);
   if (fsdp) read_fsdp(keys.below("fsdp_config"), draft);
+  if (megatron) read_megatron(keys.below("megatron_lm_config"), draft);
   if (auto degrees = keys.below("parallelism_config"); degrees.map()) {
     degrees.say_integer("parallelism.tensor", {"parallelism_config_tp_size"});
     degrees.say_integer("parallelism.context", {"parallelism_config_cp_size"});
@@ -58,13 +74,15 @@ void read(Sources&, const Source& source, ScenarioDraft& draft) {
   }
   if (deepspeed)
     draft.derive("framework.use", "deepspeed-2023", "its release is not said; the newest profile of DeepSpeed");
+  else if (megatron)
+    draft.assume("framework.use", "megatron-lm-2025", "the release of Megatron-LM is not said");
   else
     draft.assume("framework.use", "hf-2024",
                  "its release is not said; the newest profile of transformers and Accelerate");
   keys.ignore({"compute_environment", "debug", "downcast_bf16", "enable_cpu_affinity", "machine_rank",
                "main_training_function", "main_process_*", "rdzv_backend", "same_network", "tpu_*", "use_cpu",
-               "gpu_ids", "dynamo_config", "fsdp_config", "deepspeed_config", "parallelism_config",
-               "num_cpu_threads_per_process"});
+               "gpu_ids", "dynamo_config", "fsdp_config", "deepspeed_config", "megatron_lm_config",
+               "parallelism_config", "num_cpu_threads_per_process"});
   keys.finish();
 }
 

@@ -112,6 +112,7 @@ class DeepSpeed {
       const auto on = root_.boolean({"zero_optimization"});
       stage_ = on->value ? 1 : 0;
       draft_.say("parallelism.zero", stage_, *on->at, on->word);
+      derive_of_stage(draft_, stage_, "device");
       return;
     }
     auto section = root_.below("zero_optimization");
