@@ -161,6 +161,9 @@ Imported import(const Asked& asked, const scenario::Files& files) {
   for (const auto& set : asked.sets) {
     const auto equals = set.find('=');
     if (equals == set.npos || equals == 0) throw UserError(fmt::format("--set {}: write KEY=VALUE", set));
+    // A model by name has a sequence of its own; that of the run stays.
+    if (const auto* sequence = draft.find("model.sequence"); sequence && set.starts_with("model="))
+      draft.derive("batch.sequence", *sequence, to_text(*draft.origin("model.sequence")));
     draft.set(set.substr(0, equals), value_of(sources, set, std::string_view(set).substr(equals + 1)), "--set " + set);
   }
   imported.part = is_of_machine_alone(draft);

@@ -116,7 +116,9 @@ class MegatronModel {
     hidden_ = run_.integer("hidden_size", 0), heads_ = run_.integer("num_attention_heads", 1);
     const auto length = keys_.integer({"seq_length", "encoder_seq_length"});
     if (length) draft_.say("model.sequence", length->value, *length->at, length->word);
-    keys_.say(Fact::longest, {"max_position_embeddings"});
+    // Runs are shorter than what their model could take: this is no contradiction to another file.
+    if (const auto longest = keys_.integer({"max_position_embeddings"}))
+      draft_.derive(Fact::longest, longest->value, longest->word);
     experts_ = keys_.integer({"num_experts"});
     if (experts_ && experts_->value <= 0) experts_.reset();
     run_.experts = experts_ ? experts_->value : 0;

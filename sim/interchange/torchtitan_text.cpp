@@ -126,6 +126,8 @@ class TorchtitanWriter {
     say("data_parallel_shard_degree", !sharded ? 1 : p_.shard > 0 ? shard : -1);
     if (p_.zero == 1 || p_.zero == 2)
       lack(fmt::format("parallelism.zero {}: fully_shard shards parameters, too", p_.zero));
+    if (sharded && shard == 1 && p_.data > 1)
+      lack("parallelism.shard 1: without replicas that share, parameters are not sharded");
     if (!sharded && p_.context > 1) lack("parallelism.zero 0: torchtitan shards over context ranks");
     if (sharded) say("fsdp_reshard_after_forward", reshard());
     say("tensor_parallel_degree", p_.tensor);
