@@ -36,8 +36,14 @@ namespace {
   const auto is = [&source](std::string_view word) { return source.begins_with_line(word, 40); };
   std::string message =
       "no format of `rehearse list formats` knows this file by its content; --as NAME says what it is";
-  if (is("#!/bin/bash") || is("#!/usr/bin/env bash") || is("#!/bin/sh") || is("#SBATCH") ||
-      source.name.ends_with(".sh"))
+  if (source.kind == Source::Kind::arguments)
+    message =
+        "no arguments that tell a model: give all that the trainer gets, --num-layers, --hidden-size and the others of "
+        "Megatron-LM";
+  else if (source.has({"version", "parallelism"}) && (source.find("model") || source.find("costs")))
+    message = "is a scenario already: `rehearse run` takes it as it is, and --set changes it there";
+  else if (is("#!/bin/bash") || is("#!/usr/bin/env bash") || is("#!/bin/sh") || is("#SBATCH") ||
+           source.name.ends_with(".sh"))
     message =
         "a shell script is a program: what it trains is known when it runs. Give what it hands to the trainer, "
         "`rehearse import -- ARGUMENTS` (put `echo` before torchrun or srun to see them), or the log of a run, which "
