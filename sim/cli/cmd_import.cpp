@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "answer/lowered_job.hpp"
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output.hpp"
@@ -73,10 +74,11 @@ int run_import(Session& session, const Arguments& arguments) {
   if (common.format == Format::csv) throw UserError("import: a scenario is YAML; --format json lists its keys");
 
   const auto imported = interchange::import(asked, session.files());
+  std::vector<std::string> warnings;
+  if (imported.scenario) warnings = answer::check(*imported.scenario);  // what only its graph knows
   if (!common.quiet) {
     session.write(Stream::err, left_text(imported.draft.unworded(), "No word in a scenario:"));
     session.write(Stream::err, left_text(imported.draft.unknown(), "Not understood:"));
-    std::vector<std::string> warnings;
     for (const auto& warning : imported.warnings) warnings.push_back(warning.message);
     if (imported.part)
       warnings.emplace_back(
