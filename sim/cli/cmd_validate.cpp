@@ -56,6 +56,13 @@ double parse_tolerance(const std::string& text) {
   }
 }
 
+// An option of another form of the command has no effect, and is an error rather than ignored.
+void take_none(const CommandLine& line, const char* form, std::initializer_list<const OptionList*> others) {
+  for (const auto* options : others)
+    for (const auto& option : *options)
+      if (line.has(option.name)) throw UserError(fmt::format("validate {} takes no --{}", form, option.name));
+}
+
 struct Written {
   std::string file, sha256;
 };
@@ -89,10 +96,13 @@ int run_validate(Session& session, const Arguments& arguments) {
   own.insert(own.end(),
              {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
               {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
+  OptionList performing_alone = own;
+  std::erase_if(performing_alone, [](const Option& option) { return option.name == "tolerance"; });
   own = with_page_options(std::move(own), pages, "draw predicted beside measured",
                           {"scatter", "breakdown", "timeline", "memory", "both-timelines", "parts"});
-  for (const auto& more : {against_options(against), log_options(logs)})
-    own.insert(own.end(), more.begin(), more.end());
+  const OptionList of_pages = with_page_options({}, pages, "", {});
+  const auto of_tables = against_options(against), of_logs = log_options(logs);
+  for (const auto* more : {&of_tables, &of_logs}) own.insert(own.end(), more->begin(), more->end());
   CommonOptions common(session);
   const auto line = parse(kValidateText, own, arguments, common);
   if (!line) return 0;
@@ -100,23 +110,26 @@ int run_validate(Session& session, const Arguments& arguments) {
     if (line->has("tolerance")) against.tolerance = parse_tolerance(tolerance);
     if (!line->operands.empty() || line->has("backend"))
       throw UserError("validate --against takes tables only, no scenario and no --backend");
+    take_none(*line, "--against", {&performing_alone, &of_logs});
     check_page_options(pages);
     return validate_against(common, against, pages);
   }
   if (!logs.logs.empty()) {
     if (line->has("backend")) throw UserError("validate --log compares with a run that has been; leave --backend out");
+    take_none(*line, "--log", {&performing_alone, &of_pages, &of_tables});
     return validate_log(common, logs,
                         line->operands.empty() ? "" : one_operand(kValidateText, *line, "a scenario file"),
                         line->has("tolerance") ? std::optional(parse_tolerance(tolerance)) : std::nullopt);
   }
+  take_none(*line, traces.empty() || line->has("backend") ? "--backend" : "--trace", {&of_tables, &of_logs});
   const auto& path = one_operand(kValidateText, *line, "a scenario file");
   std::optional<double> within;
   if (line->has("tolerance")) within = parse_tolerance(tolerance);
   check_page_options(pages);
   if (!traces.empty() && !line->has("backend")) {
-    for (const auto* other : {"prediction", "timeline", "compute", "warmup", "iterations", "timeout"})
-      if (line->has(other))
-        throw UserError(fmt::format("validate --trace performs nothing: --{} needs --backend", other));
+    for (const auto& other : performing_alone)
+      if (other.name != "trace" && line->has(other.name))
+        throw UserError(fmt::format("validate --trace performs nothing: --{} needs --backend", other.name));
     return validate_traces(common, path, traces, within, pages, arguments);
   }
   if (traces.size() > 1) throw UserError("validate --backend writes one trace: give --trace one file");

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
+#include "cli/output_files.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -38,6 +39,7 @@ interchange::Imported imported_from(const CommonOptions& common, const LogOption
 LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, const std::string& file,
                        const std::string& given) {
   const auto text = common.session.files().read(file, kLargestLog);
+  if (text.starts_with("\x1f\x8b")) throw UserError({{{file, 0, 0}, "is compressed; unpack the log first (gunzip)"}});
   auto log = interchange::read_log(text);
   if (!log)
     throw UserError(
@@ -71,6 +73,9 @@ LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, c
 std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions& options, const std::string& given) {
   if (!given.empty() && !(options.world.empty() && options.cluster.empty()))
     throw UserError("the scenario says machine and GPUs; leave --cluster and --world out");
+  auto inputs = options.logs;
+  if (!given.empty()) inputs.push_back(given);
+  check_outputs(common, {}, inputs);
   std::vector<LoggedCase> all;
   for (const auto& file : options.logs) all.push_back(read_log_of(common, options, file, given));
   return all;

@@ -17,6 +17,13 @@ constexpr double kStraggles = 1.2;  // of the median
 // are more.
 constexpr double kWarmUpShare = .1;
 constexpr std::int64_t kWarmUp = 4;
+constexpr std::size_t kLongestLine = 8192;
+// Seconds of a step that are none: a line that is broken.
+constexpr double kShortestStep = 1e-6, kLongestStep = 1e7;
+// Lines of ranks of the same iteration come within as many iterations of each other.
+constexpr std::size_t kRanksApart = 4;
+// Usual distances between lines beyond which iterations lie between that this log does not hold.
+constexpr std::int64_t kGap = 10;
 
 enum class What : std::uint8_t {
   iteration,
@@ -86,6 +93,19 @@ constexpr std::array kLines{LogLine{"Megatron", "elapsed time per iteration (ms)
                             LogLine{"Hugging Face Trainer", "'train_runtime':", kTrainer, true,
                                     "the mean of the whole run, its first steps and evaluations included"}};
 
+// Without the terminal's colours, ESC [ ... letter, which trainers print into files, too.
+std::string without_colours(std::string_view line) {
+  std::string plain;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] != '\x1b' || at + 1 >= line.size() || line[at + 1] != '[') {
+      plain += line[at];
+      continue;
+    }
+    for (at += 2; at < line.size() && !std::isalpha(static_cast<unsigned char>(line[at]));) ++at;
+  }
+  return plain;
+}
+
 // The number that follows, behind spaces, with its thousands separated or not: "  6,512", "1147.6/1150.0".
 std::optional<double> number_behind(std::string_view text) {
   std::size_t at = 0;
@@ -129,7 +149,7 @@ Read read_words(std::string_view line, std::span<const Word> words) {
         if (value <= 9e15) read.step.iteration = std::int64_t(value), read.numbered = true;
         break;
       case What::seconds:
-        if (value > 0) read.step.seconds = value;
+        if (value >= kShortestStep && value <= kLongestStep) read.step.seconds = value;
         break;
       case What::step_rate:
         if (value > 0) read.step.seconds = 1 / value;
@@ -159,35 +179,6 @@ Read read_words(std::string_view line, std::span<const Word> words) {
 
 bool says_time(const LoggedSteps& step) { return step.seconds || step.samples_per_s || step.tokens_per_s_gpu; }
 
-// Lines of the same iteration, one for each rank, are one.
-class Gathered {
- public:
-  void add(const LoggedSteps& step) {
-    if (!steps_.empty() && steps_.back().iteration == step.iteration) {
-      lines_++;
-      for (const auto part :
-           {&LoggedSteps::seconds, &LoggedSteps::samples_per_s, &LoggedSteps::tokens_per_s_gpu, &LoggedSteps::tflops})
-        if (auto& mean = steps_.back().*part; mean && step.*part) *mean += (*(step.*part) - *mean) / lines_;
-      return;
-    }
-    steps_.push_back(step), lines_ = 1;
-  }
-  std::vector<LoggedSteps> take() {
-    // A line is the mean over the iterations since the one before.
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const auto before = i > 0 ? steps_[i - 1].iteration : 0;
-      const auto since = steps_[i].iteration - before;
-      if (since > 0 && (i > 0 || steps_.size() == 1 || since <= 10 * (steps_[1].iteration - steps_[0].iteration)))
-        steps_[i].count = since;
-    }
-    return std::move(steps_);
-  }
-
- private:
-  std::vector<LoggedSteps> steps_;
-  double lines_ = 1;
-};
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -195,12 +186,52 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+// Lines of the same iteration, one for each rank, are one.
+class Gathered {
+ public:
+  void add(const LoggedSteps& step) {
+    for (std::size_t back = 1; back <= std::min(kRanksApart, steps_.size()); ++back) {
+      auto& [same, lines] = steps_[steps_.size() - back];
+      if (same.iteration != step.iteration) continue;
+      lines++;
+      for (const auto part :
+           {&LoggedSteps::seconds, &LoggedSteps::samples_per_s, &LoggedSteps::tokens_per_s_gpu, &LoggedSteps::tflops})
+        if (auto& mean = same.*part; mean && step.*part) *mean += (*(step.*part) - *mean) / lines;
+      return;
+    }
+    steps_.push_back({step, 1});
+  }
+  // A line is the mean over the iterations since the one before; where a run was resumed, over as many as usual.
+  std::vector<LoggedSteps> take() const {
+    std::vector<LoggedSteps> all;
+    std::vector<double> apart;
+    for (std::size_t i = 1; i < steps_.size(); ++i)
+      if (const auto since = distance(i); since > 0) apart.push_back(double(since));
+    const auto usual = apart.empty() ? 0 : std::int64_t(median(std::move(apart)));
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      all.push_back(steps_[i].first);
+      const auto since = distance(i);
+      if (since > 0 && (usual == 0 || since <= kGap * usual))
+        all.back().count = since;
+      else if (usual > 0)
+        all.back().count = usual;
+    }
+    return all;
+  }
+
+ private:
+  std::int64_t distance(std::size_t i) const {
+    return steps_[i].first.iteration - (i > 0 ? steps_[i - 1].first.iteration : 0);
+  }
+  std::vector<std::pair<LoggedSteps, double>> steps_;  // and their lines
+};
+
 }  // namespace
 
 std::string log_dialects() {
   std::string all;
   for (const auto& line : kLines)
-    if (line.step && all.find(line.dialect) == all.npos) all += (all.empty() ? "" : ", ") + std::string(line.dialect);
+    if (line.step) all += (all.empty() ? "" : ", ") + std::string(line.dialect);
   return all;
 }
 
@@ -214,7 +245,7 @@ std::optional<Log> read_log(std::string_view text) {
   };
   for (std::size_t at = 0; at < text.size();) {
     const auto end = std::min(text.find_first_of("\n\r", at), text.size());
-    const auto line = small_letters(text.substr(at, std::min<std::size_t>(end - at, 8192)));
+    const auto line = small_letters(without_colours(text.substr(at, std::min<std::size_t>(end - at, kLongestLine))));
     at = end + 1;
     for (const auto& kind : kLines) {
       // Another dialect's line says the same step a second time.
@@ -249,7 +280,7 @@ std::optional<SteadySteps> steady(const Log& log, double samples, double tokens_
       seconds = samples / *steps.samples_per_s;
     else if (steps.tokens_per_s_gpu && tokens_per_gpu > 0)
       seconds = tokens_per_gpu / *steps.tokens_per_s_gpu;
-    if (seconds > 0 && std::isfinite(seconds)) timed.push_back({&steps, seconds}), all += steps.count;
+    if (seconds >= kShortestStep && seconds <= kLongestStep) timed.push_back({&steps, seconds}), all += steps.count;
   }
   if (timed.empty()) return {};
   SteadySteps steady;
@@ -268,6 +299,7 @@ std::optional<SteadySteps> steady(const Log& log, double samples, double tokens_
     }
     return timed.back().seconds;
   };
+  steady.lines = timed.size() - first;
   steady.seconds = quantile(.5), steady.low = quantile(.1), steady.high = quantile(.9);
   std::vector<double> tflops;
   for (std::size_t i = first; i < timed.size(); ++i) {

@@ -38,6 +38,7 @@ struct SteadySteps {
   double low = 0, high = 0;  // 10 % of the iterations are shorter, 10 % longer
   std::int64_t iterations = 0;
   std::int64_t dropped = 0;              // the first ones
+  std::size_t lines = 0;                 // of progress that the iterations are of
   std::vector<std::int64_t> stragglers;  // iterations that took more than 1.2 medians, the last of each line
   std::optional<double> tflops;          // their median
 };

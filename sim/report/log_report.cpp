@@ -89,13 +89,20 @@ std::string single(const LoggedRun& run, const Showing& shown, const page::Paint
   if (const auto low = value("/low_s"); !low.empty())
     text += fmt::format("   {} to {} by its band", low, value("/high_s"));
   text += fmt::format("\n  Measured     {}   ", paint.bold(value("/measured_s")));
-  text += m.iterations > 1 ? fmt::format("median of {} iterations; {} to {} in 80 % of them", m.iterations,
-                                         value("/measured_p10_s"), value("/measured_p90_s"))
-                           : std::string("of one line of the log");
+  if (m.lines > 1)
+    text += fmt::format("median of {} iterations; {} to {} in 80 % of them", m.iterations, value("/measured_p10_s"),
+                        value("/measured_p90_s"));
+  else
+    text +=
+        "of one line of the log" + (m.iterations > 1 ? fmt::format(", the mean of {} iterations", m.iterations) : "");
   text += fmt::format("\n  Error        {}", paint.bold(value("/error")));
   if (const auto in = run.in_band()) text += *in ? "   within the band" : "   OUTSIDE the band";
   text += "\n";
-  if (m.dropped > 0) text += fmt::format("  Warm-up      the first {} iterations are left out\n", m.dropped);
+  if (m.dropped > 0)
+    text +=
+        fmt::format("  Warm-up      the first {} iteration{} left out\n", m.dropped, m.dropped == 1 ? " is" : "s are");
+  else
+    text += "  Warm-up      nothing is left out: the log has no other line\n";
   if (!m.stragglers.empty()) {
     const auto shown_first = std::min<std::size_t>(m.stragglers.size(), 8);
     text += fmt::format("  Stragglers   {} took more than 1.2 medians, at {}{}\n", m.stragglers.size(),

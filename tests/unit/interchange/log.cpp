@@ -152,3 +152,39 @@ TEST_CASE("a log of one step, of none, and of garbage") {
   CHECK_FALSE(read_log("iteration 1/1 | elapsed time per iteration (ms): 1e999 |"));
   CHECK_FALSE(read_log(std::string("iteration\0 elapsed time per iteration (ms):", 43)));
 }
+
+TEST_CASE("torchtitan colours its lines, also in files") {
+  // The form of pytorch/torchtitan, components/metrics.py, with the escapes of tools/utils.py `Color`.
+  const auto log = read_log(
+      "[rank0]:[titan] - root - INFO - \x1b[31mstep:  5  \x1b[32mloss:  7.07  \x1b[38;5;208mgrad_norm:  1.5  \x1b[33m"
+      "memory: 66.91GiB(37.51%)  \x1b[34mtps: 10,007  \x1b[36mtflops: 313.36  \x1b[35mmfu: 13.93%\x1b[39m\n");
+  REQUIRE(log);
+  CHECK(log->dialect == "torchtitan");
+  CHECK(log->steps[0].iteration == 5);
+  CHECK(*log->steps[0].tokens_per_s_gpu == 10007);
+  CHECK(*log->steps[0].tflops == 313.36);
+  CHECK(*log->reserved == doctest::Approx(66.91 * 0x1p30));
+  CHECK(log_dialects().find(", DeepSpeed,") != std::string::npos);
+}
+
+TEST_CASE("iterations that a resumed run does not hold weigh nothing; ranks out of step are one line; absurd times") {
+  std::string text;
+  const auto line = [&](int iteration, const char* ms) {
+    text += fmt::format(" iteration {:8}/    9000 | elapsed time per iteration (ms): {} |\n", iteration, ms);
+  };
+  for (int i = 1; i <= 50; ++i) line(i, "1000");
+  line(5000, "30000");
+  for (int i = 5001; i <= 5009; ++i) line(i, "2000");
+  const auto resumed = steady(*read_log(text), 0, 0);
+  CHECK(resumed->seconds == 1);
+  CHECK(resumed->dropped == 6);
+  CHECK(resumed->iterations == 54);
+  text.clear();
+  for (int i = 1; i <= 20; ++i) line(i + 1, "1000"), line(i, "3000");
+  const auto ranks = read_log(text);
+  CHECK(ranks->steps.size() == 21);
+  CHECK(*ranks->steps[5].seconds == 2);
+  text.clear();
+  line(1, "1e300"), line(2, "1e-300"), line(3, "1000");
+  CHECK(read_log(text)->steps.size() == 1);
+}
