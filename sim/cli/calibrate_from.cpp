@@ -65,6 +65,7 @@ std::string fit_text(const explore::Fit& fit, const std::vector<explore::Measure
 }
 
 int fit_to_logs(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
+  if (common.format != Format::text) throw UserError("calibrate --from: a cluster file is YAML, without --format");
   const auto logs = read_logs(common, from, scenario);
   std::vector<explore::MeasuredRun> runs;
   std::vector<std::string> names;
@@ -111,6 +112,9 @@ bool is_trace(const std::string& file) {
 }  // namespace
 
 int calibrate_from(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
+  for (auto file = from.logs.begin(); file != from.logs.end(); ++file)
+    if (std::find(from.logs.begin(), file, *file) != file)
+      throw UserError(fmt::format("calibrate --from: '{}' is named twice, and would count twice", *file));
   const auto traces = std::size_t(std::count_if(from.logs.begin(), from.logs.end(), is_trace));
   if (traces == 0) {
     if (scenario.empty() && from.cluster.empty())
@@ -121,6 +125,7 @@ int calibrate_from(const CommonOptions& common, const LogOptions& from, const st
     throw UserError("calibrate --from takes logs or traces (.json, .gz, .sqlite), not both at once");
   if (!(scenario + from.cluster + from.world).empty())
     throw UserError("calibrate --from: traces say their GPU; leave SCENARIO, --cluster and --world out");
+  if (!common.set.empty()) throw UserError("calibrate --from: traces need no scenario, so --set has no effect");
   return profile_of_traces(common, from.logs);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "scenario/fields.hpp"
@@ -152,14 +153,66 @@ std::optional<Solution> solve(const Model& model, const Fitted& fitted, const Va
   return s;
 }
 
-bool is_known(const Fitted& fitted, const Solution& s) {
+// Why the runs do not know these factors; nothing where they do.
+std::optional<std::string> unknown(const Fitted& fitted, const std::optional<Solution>& s) {
+  static constexpr const char* kMixed = "these runs do not tell it from the others";
+  if (!s) return kMixed;
   for (std::size_t i = 0; i < fitted.size(); ++i) {
     const auto& c = kCandidates[fitted[i]];
-    const bool at_bound = s.x[i] <= std::log(c.low) + kSmallest || s.x[i] >= std::log(c.high) - kSmallest;
-    if (s.half[i] > kKnown || at_bound) return false;
+    if (s->x[i] <= std::log(c.low) + kSmallest || s->x[i] >= std::log(c.high) - kSmallest)
+      return fmt::format("these runs would need it outside {} to {} times its value, so something else is off", c.low,
+                         c.high);
+    if (s->half[i] <= kKnown) continue;
+    return fitted.size() == 1 ? fmt::format("these runs fix it within {:.0f} % only", s->half[i] * 100) : kMixed;
   }
-  return true;
+  return std::nullopt;
 }
+
+// "210445000000B/s" of "210444763862.5156B/s": no run tells more digits.
+std::string rounded(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number == 0 || !std::isfinite(number)) return text;
+  const double unit = std::pow(10, 5 - std::floor(std::log10(std::abs(number))));
+  return fmt::format("{}{}", std::round(number * unit) / unit, end);
+}
+
+// Factors in the order of `order`, that of the largest share first: one more at a time, as long as the runs know all of
+// them. Where they know none alone, two at once: each alone leaves what the other explains.
+class Selection {
+ public:
+  Selection(const Model& model, const Values& begin, std::size_t most) : model_(model), begin_(begin), most_(most) {}
+
+  void choose(const Fitted& order) {
+    for (const auto next : order) take({next});
+    if (!fitted.empty()) return;
+    for (std::size_t i = 0; i < order.size() && fitted.empty(); ++i)
+      for (std::size_t j = i + 1; j < order.size() && fitted.empty(); ++j) take({order[i], order[j]});
+    if (fitted.empty()) return;
+    for (const auto next : order)
+      if (std::find(fitted.begin(), fitted.end(), next) == fitted.end()) take({next});
+  }
+
+  Fitted fitted;
+  Solution best;
+  std::array<std::string, kCandidates.size()> why;  // the last refusal of each
+
+ private:
+  void take(const Fitted& more) {
+    auto all = fitted;
+    all.insert(all.end(), more.begin(), more.end());
+    if (all.size() > most_) return;
+    const auto solution = solve(model_, all, begin_);
+    if (const auto reason = unknown(all, solution)) {
+      if (more.size() == 1) why[more.front()] = *reason;
+      return;
+    }
+    fitted = all, best = *solution;
+  }
+  const Model& model_;
+  const Values& begin_;
+  std::size_t most_;
+};
 
 }  // namespace
 
@@ -174,18 +227,17 @@ Fit fit_factors(const std::vector<MeasuredRun>& runs) {
   for (const auto& run : slope)
     for (std::size_t i = 0; i < all.size(); ++i) share[i] += std::abs(run[i]) / double(runs.size());
 
-  // One factor more at a time, that of the largest share first, as long as the runs know all of them.
   auto order = all;
   std::stable_sort(order.begin(), order.end(), [&share](auto a, auto b) { return share[a] > share[b]; });
-  Fitted fitted;
-  Solution best{{}, {}, begin, kUsualScatter, true};
-  for (const auto next : order) {
-    if (share[next] < kLeastShare || fitted.size() >= std::min(kMostFitted, runs.size())) continue;
-    auto more = fitted;
-    more.push_back(next);
-    const auto solution = solve(model, more, begin);
-    if (solution && is_known(more, *solution)) fitted = more, best = *solution;
-  }
+  const auto most = std::min(kMostFitted, runs.size());
+  Selection selection(model, begin, most);
+  selection.best = {{}, {}, begin, std::sqrt(squares(begin) / double(runs.size())), false};
+  Fitted relevant;
+  for (const auto candidate : order)
+    if (share[candidate] >= kLeastShare) relevant.push_back(candidate);
+  selection.choose(relevant);
+  const auto& fitted = selection.fitted;
+  const auto& best = selection.best;
 
   Fit fit;
   for (const double r : begin) fit.before.push_back(std::exp(r));
@@ -196,18 +248,20 @@ Fit fit_factors(const std::vector<MeasuredRun>& runs) {
     FittedFactor factor;
     factor.key = c.key, factor.what = c.what;
     const auto& first = runs.front().asked.prediction->scenario();
-    if (const auto was = model.field(c.key)->get(&first); !was.absent()) factor.was = factor.is = fields::written(was);
+    if (const auto was = model.field(c.key)->get(&first); !was.absent())
+      factor.was = factor.is = rounded(fields::written(was));
     factor.share = share[candidate], factor.known = place.has_value();
     if (place) {
       factor.change = std::exp(best.x[*place]), factor.half = best.half[*place];
-      if (const auto is = model.set(runs.front(), c.key, factor.change)) factor.is = is->substr(is->find('=') + 1);
+      if (const auto is = model.set(runs.front(), c.key, factor.change))
+        factor.is = rounded(is->substr(is->find('=') + 1));
     } else if (share[candidate] < kLeastShare) {
       factor.why = std::string("nearly without effect on these runs; what tells: ") + c.cure;
-    } else if (fitted.size() >= std::min(kMostFitted, runs.size())) {
+    } else if (fitted.size() >= most) {
       factor.why = fmt::format("{} run{} fix{} {} factor{}; what tells: {}", runs.size(), runs.size() == 1 ? "" : "s",
                                runs.size() == 1 ? "es" : "", fitted.size(), fitted.size() == 1 ? "" : "s", c.cure);
     } else {
-      factor.why = std::string("these runs do not tell it from the others; what tells: ") + c.cure;
+      factor.why = fmt::format("{}; what tells: {}", selection.why[candidate], c.cure);
     }
     fit.factors.push_back(std::move(factor));
   };
