@@ -25,6 +25,8 @@ void export_chakra(const CommonOptions& common, const std::string& path) {
     throw UserError("export --as chakra: --output PREFIX names the files, PREFIX.RANK.et and PREFIX.json");
   // Another simulator wants every rank, and every collective as a task of its own.
   auto sets = common.set;
+  if (says(sets, "simulate.symmetry=auto"))
+    throw UserError("export --as chakra writes every rank: leave simulate.symmetry=auto out");
   if (!says(sets, "simulate.symmetry=")) sets.push_back("simulate.symmetry=off");
   if (!says(sets, "simulate.detail=")) sets.push_back("simulate.detail=operator");
   const auto scenario = scenario::load(path, sets, {}, common.session.files());

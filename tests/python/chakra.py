@@ -148,3 +148,6 @@ check(["parallelism.tensor=2", "parallelism.pipeline=2", "parallelism.data=2", "
 refused = subprocess.run([BINARY, "export", str(ROOT / "scenarios/llama3-8b-dgx-h100.yaml"), "--as", "chakra"],
                          capture_output=True, text=True)
 assert refused.returncode == 2 and "--output PREFIX" in refused.stderr, refused
+for_each_kind = subprocess.run([BINARY, "export", str(ROOT / "scenarios/llama3-8b-dgx-h100.yaml"), "--as", "chakra",
+                                "--output", "x", "--set", "simulate.symmetry=auto"], capture_output=True, text=True)
+assert for_each_kind.returncode == 2 and "writes every rank" in for_each_kind.stderr, for_each_kind
