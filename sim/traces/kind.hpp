@@ -41,7 +41,7 @@ void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, g
                  std::span<const Time> durations, const EachKernel& kernel);
 
 // What names of kernels do not tell, so that no comparison by kind does: in sentences.
-inline constexpr std::array<std::string_view, 5> kNotToldApart{
+inline constexpr std::array<std::string_view, 4> kNotToldApart{
     "Kernels of a recomputation have the names of those of the forward pass: both count with their kind.",
     "Kernels of the optimizer that are matrix products or plain elementwise ones count as such.",
     "Measured communication includes waiting for the other ranks; with the traces of all members of a group the "
