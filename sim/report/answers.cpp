@@ -13,6 +13,7 @@
 #include "report/reshard_report.hpp"
 #include "report/run_report.hpp"
 #include "report/schedule_report.hpp"
+#include "report/trace_report.hpp"
 #include "report/validate_report.hpp"
 
 namespace rehearsal::report {
@@ -26,6 +27,7 @@ const std::vector<AnswerOf>& answers() {
                                               {"sweep", compare_answer()},
                                               {"plan", plan_answer()},
                                               {"validate", validate_answer()},
+                                              {"validate --trace", validate_trace_answer()},
                                               {"validate --log", logged_answer()},
                                               {"import", imported_answer()},
                                               {"schedule", schedule_answer()},

@@ -277,11 +277,14 @@ std::string trace_text(const TraceReport& r, const page::TextStyle& style) {
   return fit(text, style.width);
 }
 
-std::string trace_json(const TraceReport& r) {
-  auto json = to_json(r.predicted);
-  json["trace"] = trace_answer().json(r);
-  return json.dump(2) + "\n";
+const Shown<TraceReport>& validate_trace_answer() {
+  static const auto kAnswer = Shown<TraceReport>("A predicted step, beside traces of the run.")
+                                  .also(run_answer(), [](auto& r) -> const Result& { return r.predicted; })
+                                  .group("trace", trace_answer(), [](auto& r) -> const TraceReport& { return r; });
+  return kAnswer;
 }
+
+std::string trace_json(const TraceReport& r) { return validate_trace_answer().json(r).dump(2) + "\n"; }
 
 std::string trace_csv(const TraceReport& r) {
   const auto seconds_of = [](const std::optional<Time>& time) {

@@ -48,7 +48,8 @@ struct TraceReport {
 // Throws UserError for a trace of a rank that the job does not have. Keeps references to `predicted` and `all`.
 TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, const traces::KernelClasses& classes);
 
-const Shown<TraceReport>& trace_answer();
+const Shown<TraceReport>& trace_answer();           // "trace" of the next
+const Shown<TraceReport>& validate_trace_answer();  // with the prediction
 std::string trace_text(const TraceReport& report, const page::TextStyle& style);
 std::string trace_json(const TraceReport& report);
 std::string trace_csv(const TraceReport& report);

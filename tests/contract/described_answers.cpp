@@ -97,6 +97,9 @@ TEST_CASE("answers of many scenarios are what their schema says") {
   check(plan + job + " --set plan.deadline=1d", all["plan"], 1);
   check(plan + " --set cluster.gpu.memory=1GB", all["plan"], 1);
   check("validate --backend loopback --compute timed --iterations 1 " + teaching, all["validate"]);
+  const std::string traces = PROJECT_ROOT "/tests/traces/two_stages";
+  check("validate " + traces + ".yaml --trace " + traces + "_rank_0.json " + traces + "_rank_1.json",
+        all["validate --trace"]);
   const std::string against = "validate --against '" PROJECT_ROOT "/tests/fidelity/training_runs.csv' --where ";
   check(against + "table=megatron21_t1", all["validate --against"]);
   check(against + "table=megatron21_jan", all["validate --against"]);  // has rows that are not judged
