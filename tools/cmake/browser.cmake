@@ -10,11 +10,12 @@ set(REHEARSAL_LEFT_OUT
   sim/store sim/traces hw/modules
   sim/report/trace_answer.cpp sim/report/trace_page.cpp sim/report/trace_report.cpp sim/cli/validate_traces.cpp
   sim/explore/sweep.cpp sim/explore/perform.cpp sim/explore/verify.cpp
-  sim/published/against.cpp sim/published/mapping.cpp sim/published/page.cpp sim/published/report.cpp
-  sim/published/row_scenario.cpp sim/published/run.cpp sim/published/score.cpp
+  sim/published/against.cpp sim/published/mapping.cpp sim/published/page.cpp sim/published/row_scenario.cpp
+  sim/published/run.cpp
   sim/cli/compare_store.cpp sim/cli/stored_rows.cpp sim/cli/performer.cpp sim/cli/performing.cpp
-  sim/cli/launched.cpp sim/cli/validate_against.cpp sim/cli/cmd_sweep.cpp sim/cli/cmd_calibrate.cpp
-  sim/cli/cmd_measure.cpp sim/cli/cmd_validate.cpp sim/cli/cmd_completion.cpp sim/cli/completion_scripts.cpp)
+  sim/cli/launched.cpp sim/cli/logged.cpp sim/cli/calibrate_from.cpp sim/cli/validate_against.cpp
+  sim/cli/validate_log.cpp sim/cli/cmd_sweep.cpp sim/cli/cmd_calibrate.cpp sim/cli/cmd_measure.cpp
+  sim/cli/cmd_validate.cpp sim/cli/cmd_completion.cpp sim/cli/completion_scripts.cpp)
 
 enable_language(C)  # of zlib
 set(SHIM ${CMAKE_SOURCE_DIR}/web/shim)
