@@ -14,6 +14,9 @@ function start(module) {
   });
 }
 
+// Emscripten's own decoding ends at the first NUL, and some files are not text (export --as chakra).
+const decoder = new TextDecoder("utf-8", {ignoreBOM: true});
+
 // Files that a command makes are there only while it runs.
 function run({ccall, FS: fs}, {words, files = {}, made = []}) {
   const begin = performance.now();
@@ -22,7 +25,7 @@ function run({ccall, FS: fs}, {words, files = {}, made = []}) {
   const answer = {status, ms, out: ccall("rehearse_out", "string"), err: ccall("rehearse_err", "string"), made: {}};
   for (const path of made) {
     const there = fs.analyzePath(path).exists;
-    answer.made[path] = there ? fs.readFile(path, {encoding: "utf8"}) : null;
+    answer.made[path] = there ? decoder.decode(fs.readFile(path)) : null;
     if (there) fs.unlink(path);
   }
   return answer;

@@ -1,6 +1,6 @@
 // The program in the page and the native program are one: the same bytes for the same words, digests included.
 import assert from "node:assert/strict";
-import {readdirSync} from "node:fs";
+import {readdirSync, readFileSync} from "node:fs";
 import {join} from "node:path";
 import {after, before, test} from "node:test";
 
@@ -63,7 +63,8 @@ const others = [
   ["balance", "scenarios/balance/eplb-readme.yaml"], ["collective", "all-to-all", "--ranks", "64", "--per-node", "4"],
   ["groups", "scenarios/deepseek-v3-2048xh800.yaml"], ["compare", llama, "--vary", "batch.micro=1,2,4,7"],
   ["explain", "scenarios/teaching-1f1b-8-stages.yaml"], ["run", "scenarios/jobs/two-across-leaves.yaml"],
-  ["check", "scenarios/gpt3-175b-1024xa100.yaml"], ["list", "models"], ["list", "schedules", "zb-v"], ["run", llama, "--set", "batch.mirco=2"],
+  ["check", "scenarios/gpt3-175b-1024xa100.yaml"], ["check", "--schema", "answers"], ["list", "models"],
+  ["list", "schedules", "zb-v"], ["run", llama, "--set", "batch.mirco=2"],
   ["run", "nowhere.yaml"], ["run"], ["--help"].slice(1).concat("run", "--help"), ["schedule", "zb-h9"],
 ];
 test(`${others.length} other command lines`, async () => {
@@ -72,6 +73,40 @@ test(`${others.length} other command lines`, async () => {
     assert.deepEqual({out: here.out, err: here.err, status: here.status}, {out: there.out, err: there.err, status: there.status},
                      words.join(" "));
   }
+});
+
+// Sample files of the tests of `import`: JSON, TOML, YAML, a log, XML, text.
+const foreign = (...paths) => Object.fromEntries(paths.map(path =>
+  [path.split("/").pop(), readFileSync(join(root, "tests/interchange", path), "utf8")]));
+const imports = [
+  [foreign("hf-config/meta-llama--Meta-Llama-3.1-8B_config.json"), "--world", "8", "--cluster", "dgx-h100", "--set",
+   "batch.sequence=8192", "--set", "batch.global=64", "--set", "batch.micro=1"],
+  [foreign("torchtitan/llama3_8b.toml"), "--world", "8", "--cluster", "dgx-h100"],
+  [foreign("megatron-forms/run_config.yaml"), "--cluster", "dgx-h100"],
+  [foreign("megatron-forms/llama3-8b.log"), "--cluster", "dgx-h100"],
+  [foreign("nccl-topology/azure_ndv5-topo.xml"), "--cluster", "dgx-h100"], [foreign("nccl-tests/all_reduce_2x8.txt")],
+  [{"broken.toml": "[{a]\n"}], [{"broken.xml": "<system version=\"1\"><cpu></system>"}],
+];
+test("files of other tools come in and go out as natively", async () => {
+  let scenarios = 0;
+  const same = async command => {
+    const [here, there] = await Promise.all([ask(command), native(command)]);
+    const {ms, ...answer} = here;
+    assert.deepEqual(answer, there, command.words.join(" "));
+    return answer;
+  };
+  for (const [files, ...more] of imports)
+    for (const format of [[], ["--format", "json"]])
+      if ((await same({words: ["import", ...Object.keys(files), ...more, ...format], files})).status === 0) ++scenarios;
+  await same({words: ["import", "--world", "64", "--cluster", "dgx-h100", "--", "--num-layers", "32", "--hidden-size", "4096",
+                      "--num-attention-heads", "32", "--swiglu", "--seq-length", "4096", "--bf16"]});
+  assert.ok(scenarios >= 10, `${scenarios} of the samples are read`);
+  for (const as of ["megatron", "torchtitan"])
+    assert.equal((await same({words: ["export", llama, "--as", as]})).status, 0);
+  const made = ["graph.json", "graph.0.et", "graph.1.et"];
+  const {made: graph} = await same({words: ["export", "scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml", "--as", "chakra",
+                                            "--output", "graph"], made});
+  assert.ok(made.every(path => graph[path]?.length > 0));
 });
 
 test("a trace, compressed or not, and what is left of files afterwards", async () => {
