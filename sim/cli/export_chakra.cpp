@@ -31,6 +31,15 @@ void export_chakra(const CommonOptions& common, const std::string& path) {
   if (!says(sets, "simulate.detail=")) sets.push_back("simulate.detail=operator");
   const auto scenario = scenario::load(path, sets, {}, common.session.files());
   warn(common, scenario.warnings);
+  if (!scenario.concrete)
+    throw UserError(fmt::format("{}: given 'costs' have no bytes, which another simulator prices", path));
+  if (scenario.data_parallel.served())
+    throw UserError(fmt::format("{}: workers and parameter servers have messages of several iterations on their way at "
+                                "once, for which traces have no word",
+                                path));
+  if (scenario.optimizer_sync.post_validation)
+    throw UserError(fmt::format("{}: with post-validation an iteration ends in the next one, and a trace is of one",
+                                path));
   const auto job = answer::prepare(scenario, nullptr, false);
   const auto ranks = job.graph.ranks().size();
   if (ranks > kMostFiles)
