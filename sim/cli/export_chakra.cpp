@@ -34,12 +34,13 @@ void export_chakra(const CommonOptions& common, const std::string& path) {
   if (!scenario.concrete)
     throw UserError(fmt::format("{}: given 'costs' have no bytes, which another simulator prices", path));
   if (scenario.data_parallel.served())
-    throw UserError(fmt::format("{}: workers and parameter servers have messages of several iterations on their way at "
-                                "once, for which traces have no word",
-                                path));
+    throw UserError(
+        fmt::format("{}: workers and parameter servers have messages of several iterations on their way at "
+                    "once, for which traces have no word",
+                    path));
   if (scenario.optimizer_sync.post_validation)
-    throw UserError(fmt::format("{}: with post-validation an iteration ends in the next one, and a trace is of one",
-                                path));
+    throw UserError(
+        fmt::format("{}: with post-validation an iteration ends in the next one, and a trace is of one", path));
   const auto job = answer::prepare(scenario, nullptr, false);
   const auto ranks = job.graph.ranks().size();
   if (ranks > kMostFiles)

@@ -1,5 +1,5 @@
-// Files of other tools: every sample is known by one format, and by that which its folder says; what several formats say
-// of one run is one scenario; bad files are refused with a cure.
+// Files of other tools: every sample is known by one format, and by that which its folder says; what several formats
+// say of one run is one scenario; bad files are refused with a cure.
 #include <doctest/doctest.h>
 
 #include <algorithm>
