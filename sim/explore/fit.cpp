@@ -168,13 +168,15 @@ std::optional<std::string> unknown(const Fitted& fitted, const std::optional<Sol
   return std::nullopt;
 }
 
-// "210445000000B/s" of "210444763862.5156B/s": no run tells more digits.
+// "210.445GB/s" of "210444763862.5156B/s": no run tells more digits.
 std::string rounded(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number == 0 || !std::isfinite(number)) return text;
+  const bool giga = std::string_view(end) == "B/s" && std::abs(number) >= 1e9;
+  if (giga) number /= 1e9;
   const double unit = std::pow(10, 5 - std::floor(std::log10(std::abs(number))));
-  return fmt::format("{}{}", std::round(number * unit) / unit, end);
+  return fmt::format("{}{}{}", std::round(number * unit) / unit, giga ? "G" : "", end);
 }
 
 // Factors in the order of `order`, that of the largest share first: one more at a time, as long as the runs know all of
