@@ -12,8 +12,6 @@
 namespace rehearsal::cli {
 namespace {
 
-constexpr std::int64_t kMostGpus = 10'000'000;
-
 CommandText import_text() {
   std::string formats = "Formats, known by content:\n";
   for (const auto& [name, format] : interchange::registry())
@@ -68,7 +66,7 @@ int run_import(Session& session, const Arguments& arguments) {
   if (end != arguments.end()) asked.arguments.assign(end + 1, arguments.end());
   asked.files = line->operands;
   asked.sets = common.set;
-  if (!world.empty()) asked.world = std::int64_t(cli::whole_number("--world", world, 1, kMostGpus));
+  asked.world = world_size(world);
   if (asked.files.empty() && asked.arguments.empty())
     throw UserError("import: name a file, for example config.json; or give a trainer's arguments behind --");
   if (common.format == Format::csv) throw UserError("import: a scenario is YAML; --format json lists its keys");

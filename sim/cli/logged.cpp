@@ -10,13 +10,11 @@ namespace rehearsal::cli {
 namespace {
 
 constexpr std::size_t kLargestLog = std::size_t{256} << 20;
-constexpr std::int64_t kMostGpusOfLogs = 10'000'000;
 
 interchange::Imported imported_from(const CommonOptions& common, const LogOptions& options, const std::string& file) {
   interchange::Asked asked;
   asked.files = {file}, asked.cluster = options.cluster, asked.sets = common.set;
-  if (!options.world.empty())
-    asked.world = std::int64_t(cli::whole_number("--world", options.world, 1, kMostGpusOfLogs));
+  asked.world = world_size(options.world);
   try {
     auto imported = interchange::import(asked, common.session.files());
     if (!imported.scenario) throw UserError({{{file, 0, 0}, "says what the machine was, and not what it trained"}});
@@ -51,7 +49,8 @@ LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, c
     auto imported = imported_from(common, options, file);
     scenario = std::move(imported.scenario);
     one.path = interchange::kImported;
-    one.files = std::make_shared<interchange::WithOne>(common.session.files(), one.path, std::move(imported.yaml));
+    one.files = std::make_shared<scenario::LaidOver>(
+        std::map<std::string, std::string>{{one.path, std::move(imported.yaml)}}, common.session.files());
   } else {
     scenario = scenario::load(given, common.set, {}, common.session.files());
     warn(common, scenario->warnings);

@@ -19,6 +19,11 @@ std::size_t whole_number(std::string_view option, const std::string& text, std::
   return number;
 }
 
+std::optional<std::int64_t> world_size(const std::string& text) {
+  constexpr std::size_t kMostGpus = 10'000'000;
+  return text.empty() ? std::nullopt : std::optional(std::int64_t(whole_number("--world", text, 1, kMostGpus)));
+}
+
 unsigned number_of_jobs(const std::string& text, unsigned usual) {
   if (!text.empty()) return static_cast<unsigned>(whole_number("--jobs", text, 1, 1024));
   return usual > 0 ? usual : std::max(1u, std::thread::hardware_concurrency());

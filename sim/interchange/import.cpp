@@ -181,8 +181,8 @@ Imported import(const Asked& asked, const scenario::Files& files) {
                                  program_version(), printable(fmt::format("{}", fmt::join(names, ", ")))));
   // A cluster is checked as a file of configs/clusters is.
   const std::string name = imported.part ? "clusters/imported.yaml" : kImported;
-  auto checked =
-      scenario::check(name, {}, WithOne(files, name, imported.part ? below_cluster(imported.yaml) : imported.yaml));
+  auto checked = scenario::check(
+      name, {}, scenario::LaidOver({{name, imported.part ? below_cluster(imported.yaml) : imported.yaml}}, files));
   if (!checked.ok()) {
     auto errors = at_origin(checked.errors, name, imported.yaml);
     errors.insert(errors.begin(), {{}, "these files make a scenario that is refused:"});

@@ -32,24 +32,8 @@ struct Imported {
 // assumed, a scenario that would be refused (the message names where each refused value is from).
 Imported import(const Asked& asked, const scenario::Files& files);
 
-// Files, and one more that is a text: an imported scenario can be read again with it, under the name kImported.
+// The name under which an imported scenario can be read again, laid over other files (scenario::LaidOver).
 inline constexpr const char* kImported = "imported.yaml";
-class WithOne : public scenario::Files {
- public:
-  WithOne(const scenario::Files& files, std::string name, std::string text)
-      : files_(files), name_(std::move(name)), text_(std::move(text)) {}
-  std::string read(const std::string& path, std::size_t limit) const override {
-    return path == name_ ? text_ : files_.read(path, limit);
-  }
-  bool exists(const std::string& path) const override { return path == name_ || files_.exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override { return files_.names_in(folder); }
-  std::string home() const override { return files_.home(); }
-  std::string profiles() const override { return files_.profiles(); }
-
- private:
-  const scenario::Files& files_;
-  std::string name_, text_;
-};
 
 // The formats that know a source by its content.
 std::vector<const Format*> formats_of(const Source& source);

@@ -15,22 +15,6 @@
 
 namespace rehearsal::library {
 
-// Files given by name, and behind them those of the disk.
-class LaidOver : public scenario::Files {
- public:
-  // Names are compared without "./" and "..": a file names others relative to its own folder.
-  explicit LaidOver(const std::map<std::string, std::string>& texts);
-  std::string read(const std::string& path, std::size_t limit) const override;
-  bool exists(const std::string& path) const override;
-  std::vector<std::string> names_in(const std::string& folder) const override;
-  std::string home() const override { return scenario::disk().home(); }
-  std::string profiles() const override { return scenario::disk().profiles(); }
-
- private:
-  const std::string* find(const std::string& path) const;
-  std::map<std::string, std::string> texts_;
-};
-
 class MemorySession : public cli::Session {
  public:
   explicit MemorySession(const std::map<std::string, std::string>& texts) : files_(texts) {}
@@ -51,7 +35,7 @@ class MemorySession : public cli::Session {
   const std::vector<answer::Result>& results() const { return results_; }
 
  private:
-  const LaidOver files_;
+  const scenario::LaidOver files_;
   std::mutex writing_;  // warnings may come from several threads
   std::string out_, err_;
   std::map<std::string, std::string> written_;

@@ -40,4 +40,21 @@ class MemoryFiles : public Files {
   std::map<std::string, std::string> texts_;
 };
 
+// Texts by name over other files. Names are compared without "./" and "..": a file names others relative to its own
+// folder.
+class LaidOver : public Files {
+ public:
+  explicit LaidOver(const std::map<std::string, std::string>& texts, const Files& behind = disk());
+  std::string read(const std::string& path, std::size_t limit) const override;
+  bool exists(const std::string& path) const override;
+  std::vector<std::string> names_in(const std::string& folder) const override;
+  std::string home() const override { return behind_.home(); }
+  std::string profiles() const override { return behind_.profiles(); }
+
+ private:
+  const std::string* find(const std::string& path) const;
+  const Files& behind_;
+  std::map<std::string, std::string> texts_;
+};
+
 }  // namespace rehearsal::scenario

@@ -7,27 +7,8 @@ using namespace rehearsal::interchange;
 
 namespace {
 
-// Files by name, over those of the program.
-class Given : public scenario::Files {
- public:
-  explicit Given(std::map<std::string, std::string> texts) : texts_(std::move(texts)) {}
-  std::string read(const std::string& path, std::size_t limit) const override {
-    const auto found = texts_.find(path);
-    return found == texts_.end() ? scenario::disk().read(path, limit) : found->second;
-  }
-  bool exists(const std::string& path) const override { return texts_.contains(path) || scenario::disk().exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override {
-    return scenario::disk().names_in(folder);
-  }
-  std::string home() const override { return scenario::disk().home(); }
-  std::string profiles() const override { return ""; }
-
- private:
-  std::map<std::string, std::string> texts_;
-};
-
 Imported made(const std::string& yaml, std::vector<std::string> sets = {"model=llama3-8b"}) {
-  return import({.files = {"a.yaml"}, .sets = std::move(sets)}, Given({{"a.yaml", yaml}}));
+  return import({.files = {"a.yaml"}, .sets = std::move(sets)}, scenario::LaidOver({{"a.yaml", yaml}}));
 }
 
 std::string refused(const std::string& yaml) {

@@ -17,7 +17,7 @@ const std::vector<std::string> kTrainer{"model=llama3-8b", "batch.micro=1", "bat
 
 Imported ds_file(const std::string& name, std::vector<std::string> sets = kTrainer) {
   return import({.files = {sample("deepspeed/" + name)}, .world = 8, .cluster = "dgx-h100", .sets = std::move(sets)},
-                Beside());
+                beside());
 }
 
 // Of a configuration with a batch and bf16, and more.
@@ -164,7 +164,7 @@ TEST_CASE("random layouts in DeepSpeed's words are the same scenario when they a
     INFO(text);
     scenario::Scenario first;
     try {
-      first = scenario::load_text(text, "random.yaml", {}, Beside());
+      first = scenario::load_text(text, "random.yaml", {}, beside());
     } catch (const UserError&) {
       continue;  // the combination is refused
     }
@@ -195,7 +195,7 @@ TEST_CASE("what is written of what was read is the same scenario; what has no wo
   const auto odd = scenario::load_text(
       "version: 1\nmodel: {use: llama3-8b}\ncluster: {use: dgx-h100, nodes: 1}\nparallelism: {data: 2, tensor: 2, "
       "pipeline: 2, zero: 1, sequence: true}\nbatch: {global: 64}\ntraining: {recompute: full, allocator: exact}\n",
-      "odd.yaml", {}, Beside());
+      "odd.yaml", {}, beside());
   Lacks lacks;
   registry().at("deepspeed").write(odd, lacks);
   const auto all = fmt::format("{}", fmt::join(lacks, "\n"));

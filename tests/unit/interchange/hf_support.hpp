@@ -18,27 +18,9 @@ inline interchange::Imported imported(const std::string& path, std::vector<std::
   return interchange::import({.files = {path}, .sets = std::move(sets)}, scenario::disk());
 }
 
-// One that stands in a test.
-class OneFile : public scenario::Files {
- public:
-  explicit OneFile(std::string text) : text_(std::move(text)) {}
-  std::string read(const std::string& path, std::size_t limit) const override {
-    return path == "config.json" ? text_ : scenario::disk().read(path, limit);
-  }
-  bool exists(const std::string& path) const override { return path == "config.json" || scenario::disk().exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override {
-    return scenario::disk().names_in(folder);
-  }
-  std::string home() const override { return PROJECT_ROOT; }
-  std::string profiles() const override { return ""; }
-
- private:
-  std::string text_;
-};
-
 inline interchange::Imported imported_text(const std::string& json) {
   ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  return interchange::import({.files = {"config.json"}}, OneFile(json));
+  return interchange::import({.files = {"config.json"}}, scenario::LaidOver({{"config.json", json}}));
 }
 
 inline models::Transformer model_of(const interchange::Imported& from, const std::vector<std::string>& sets = {}) {

@@ -7,12 +7,12 @@ namespace rehearsal::interchange::trainers {
 namespace {
 
 Imported tuned(const std::string& path, std::vector<std::string> sets = {}) {
-  return import({.files = {sample(path)}, .world = 16, .cluster = "dgx-h100", .sets = std::move(sets)}, Beside());
+  return import({.files = {sample(path)}, .world = 16, .cluster = "dgx-h100", .sets = std::move(sets)}, beside());
 }
 
 Imported all_of(const std::map<std::string, std::string>& texts, const std::vector<std::string>& files,
                 std::vector<std::string> sets = {}) {
-  return import({.files = files, .cluster = "dgx-h100", .sets = std::move(sets)}, Beside(texts));
+  return import({.files = files, .cluster = "dgx-h100", .sets = std::move(sets)}, beside(texts));
 }
 
 const std::string kAxolotl =
@@ -46,7 +46,7 @@ TEST_CASE("axolotl, Llama 3.1 8B with FSDP, everything on the host, and Liger's 
 
 TEST_CASE("axolotl, GPT-OSS 120B: FSDP 2, shards over 16 GPUs, activations leave, logits are never whole") {
   const auto imported =
-      import({.files = {sample("axolotl/gpt-oss-120b-fft-fsdp2-offload.yaml")}, .cluster = "dgx-h100"}, Beside());
+      import({.files = {sample("axolotl/gpt-oss-120b-fft-fsdp2-offload.yaml")}, .cluster = "dgx-h100"}, beside());
   CHECK(value(imported, "model.use") == "gpt-oss-120b");  // axolotl-ai-co/gpt-oss-120b-dequantized
   CHECK(imported.draft[Fact::world]->value == 16);        // dp_shard_size
   CHECK(value(imported, "parallelism.zero") == "3");
@@ -99,7 +99,7 @@ TEST_CASE("axolotl's optimizers, full 16 bits, context parallelism") {
 
 TEST_CASE("LLaMA-Factory on Megatron-Core: its degrees, its optimizer, its recomputation") {
   const auto imported =
-      import({.files = {sample("llamafactory/qwen3_moe_full.yaml")}, .world = 8, .cluster = "dgx-h100"}, Beside());
+      import({.files = {sample("llamafactory/qwen3_moe_full.yaml")}, .world = 8, .cluster = "dgx-h100"}, beside());
   CHECK(imported.formats == std::vector<std::string>{"llamafactory"});
   CHECK(value(imported, "model.use") == "qwen3-30b-a3b");
   CHECK(value(imported, "parallelism.pipeline") == "4");
@@ -122,7 +122,7 @@ TEST_CASE("LLaMA-Factory's usual trainer: LoRA and gradient checkpointing by def
   CHECK(holds(refusal([&] { imported_text("lf.yaml", text, {.world = 8}); }),
               "lf.yaml:11: deepspeed: examples/deepspeed/ds_z2_config.json"));
   const auto imported = import({.files = {"lf.yaml", sample("deepspeed/ds_z2_config.json")}, .world = 8},
-                               Beside(std::map<std::string, std::string>{{"lf.yaml", text}}));
+                               beside(std::map<std::string, std::string>{{"lf.yaml", text}}));
   CHECK(value(imported, "model.use") == "llama3-8b");
   CHECK(value(imported, "training.lora.rank") == "16");
   CHECK(value(imported, "training.lora.modules").empty());

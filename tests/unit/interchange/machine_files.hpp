@@ -2,7 +2,6 @@
 #pragma once
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,26 +11,7 @@
 
 namespace rehearsal::interchange::machines {
 
-// The disk, and texts beside it.
-class Texts : public scenario::Files {
- public:
-  explicit Texts(std::map<std::string, std::string> texts) : texts_(std::move(texts)) {
-    ::setenv("REHEARSAL_HOME", PROJECT_ROOT, 1);
-  }
-  std::string read(const std::string& path, std::size_t limit) const override {
-    const auto found = texts_.find(path);
-    return found == texts_.end() ? scenario::disk().read(path, limit) : found->second;
-  }
-  bool exists(const std::string& path) const override { return texts_.contains(path) || scenario::disk().exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override {
-    return scenario::disk().names_in(folder);
-  }
-  std::string home() const override { return scenario::disk().home(); }
-  std::string profiles() const override { return ""; }
-
- private:
-  std::map<std::string, std::string> texts_;
-};
+using Texts = scenario::LaidOver;
 
 inline std::string sample(const std::string& name) { return std::string(TEST_DATA) + "/interchange/" + name; }
 

@@ -17,24 +17,7 @@ namespace {
 
 const std::string kFolder = std::string(TEST_DATA) + "/interchange/megatron-forms/";
 
-// The disk, and some files beside it.
-class Beside : public scenario::Files {
- public:
-  explicit Beside(std::map<std::string, std::string> files) : files_(std::move(files)) {}
-  std::string read(const std::string& path, std::size_t limit) const override {
-    const auto found = files_.find(path);
-    return found == files_.end() ? scenario::disk().read(path, limit) : found->second;
-  }
-  bool exists(const std::string& path) const override { return files_.contains(path) || scenario::disk().exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override {
-    return scenario::disk().names_in(folder);
-  }
-  std::string home() const override { return scenario::disk().home(); }
-  std::string profiles() const override { return scenario::disk().profiles(); }
-
- private:
-  std::map<std::string, std::string> files_;
-};
+using Beside = scenario::LaidOver;
 
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);

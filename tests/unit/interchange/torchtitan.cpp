@@ -16,7 +16,7 @@ namespace {
 
 Imported titan_file(const std::string& name, std::int64_t world, std::vector<std::string> sets = {}) {
   return import({.files = {sample("torchtitan/" + name)}, .world = world, .cluster = "dgx-h100", .sets = sets},
-                Beside());
+                beside());
 }
 
 const std::string kTitan =
@@ -244,7 +244,7 @@ TEST_CASE("scenarios that are shipped, as torchtitan would run them, are the sam
   for (const char* name : {"llama3-8b-dgx-h100", "llama3-70b-64xh100"}) {
     const auto first = scenario::load(
         fmt::format(PROJECT_ROOT "/scenarios/{}.yaml", name),
-        {"framework=titan-2025", "parallelism.zero=3", "training.fsdp.reshard_after_forward=false"}, "", Beside());
+        {"framework=titan-2025", "parallelism.zero=3", "training.fsdp.reshard_after_forward=false"}, "", beside());
     Lacks lacks;
     CHECK_MESSAGE(titan_again(first, lacks).digest == first.digest, name);
     CHECK_MESSAGE(lacks.empty(), fmt::format("{}: {}", name, fmt::join(lacks, "; ")));
@@ -288,7 +288,7 @@ TEST_CASE("random layouts in torchtitan's words are the same scenario when they 
     }
     several += chunks > 1, hybrid += groups;
     INFO(text);
-    const auto first = scenario::load_text(text, "random.yaml", {}, Beside());
+    const auto first = scenario::load_text(text, "random.yaml", {}, beside());
     Lacks lacks;
     CHECK(titan_again(first, lacks).digest == first.digest);
     CHECK_MESSAGE(lacks.empty(), fmt::format("{}", fmt::join(lacks, "; ")));
@@ -302,7 +302,7 @@ TEST_CASE("what torchtitan has no word for is named, and what the user gave is n
       "version: 1\nmodel: {use: mistral-7b}\ncluster: {use: dgx-h100, nodes: 2}\n"
       "parallelism: {data: 8, pipeline: 2, zero: 1}\nbatch: {global: 128, micro: 1}\nschedule: zb-h1\n"
       "training: {bucket: 25MB, allocator: expandable}\nplacement: [data, tensor, context, expert, pipeline]\n",
-      "odd.yaml", {}, Beside());
+      "odd.yaml", {}, beside());
   Lacks lacks;
   const auto text = registry().at("torchtitan").write(scenario, lacks);
   const auto all = fmt::format("{}", fmt::join(lacks, "\n"));
@@ -316,7 +316,7 @@ TEST_CASE("what torchtitan has no word for is named, and what the user gave is n
                     .at("torchtitan")
                     .write(scenario::load_text("version: 1\nparallelism: {pipeline: 2}\nbatch: {microbatches: 4}\n"
                                                "costs: {forward: 1ms, backward: 1ms, weight: 1ms}\n",
-                                               "costs.yaml", {}, Beside()),
+                                               "costs.yaml", {}, beside()),
                            none);
               }),
               "trains no model"));

@@ -13,24 +13,9 @@ namespace rehearsal::interchange::trainers {
 inline std::string sample(const std::string& path) { return TEST_DATA "/interchange/" + path; }
 
 // This disk, and texts by name.
-class Beside : public scenario::Files {
- public:
-  explicit Beside(std::map<std::string, std::string> texts = std::map<std::string, std::string>{})
-      : texts_(std::move(texts)) {}
-  std::string read(const std::string& path, std::size_t limit) const override {
-    const auto found = texts_.find(path);
-    return found == texts_.end() ? scenario::disk().read(path, limit) : found->second;
-  }
-  bool exists(const std::string& path) const override { return texts_.contains(path) || scenario::disk().exists(path); }
-  std::vector<std::string> names_in(const std::string& folder) const override {
-    return scenario::disk().names_in(folder);
-  }
-  std::string home() const override { return PROJECT_ROOT; }
-  std::string profiles() const override { return ""; }
-
- private:
-  std::map<std::string, std::string> texts_;
-};
+inline scenario::LaidOver beside(const std::map<std::string, std::string>& texts = {}) {
+  return scenario::LaidOver(texts);
+}
 
 // A value of the draft as text; "" where it is not there.
 inline std::string value(const Imported& imported, std::string_view key) {
@@ -46,7 +31,7 @@ inline std::string origin(const Imported& imported, std::string_view key) {
 
 inline Imported imported_text(const std::string& name, const std::string& text, Asked asked = {}) {
   asked.files.insert(asked.files.begin(), name);
-  return import(asked, Beside(std::map<std::string, std::string>{{name, text}}));
+  return import(asked, beside(std::map<std::string, std::string>{{name, text}}));
 }
 
 // All messages of what is refused, a line each, with their places.
@@ -71,7 +56,7 @@ inline bool names(const std::vector<Left>& all, const std::string& what) {
 }
 
 inline scenario::Scenario scenario_of(const Imported& imported) {
-  return scenario::load_text(imported.yaml, "imported.yaml", {}, Beside());
+  return scenario::load_text(imported.yaml, "imported.yaml", {}, beside());
 }
 
 }  // namespace rehearsal::interchange::trainers
