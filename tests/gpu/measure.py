@@ -25,7 +25,7 @@ def main():
         print(f"skipped: {sys.executable}: {why} (Debian: python3-torch, 600 MB)")
         return 77
     failures = []
-    nothing = NEEDS_A_GPU | (set() if importlib.util.find_spec("transformers") else {"trainer"})
+    nothing = NEEDS_A_GPU | (set() if importlib.util.find_spec("transformers") else {"trainer", "traces"})
 
     def check(fine, words):
         if not fine:
