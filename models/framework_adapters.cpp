@@ -82,8 +82,8 @@ FrameworkRewrite::Index FrameworkRewrite::adapter_input(const Operator& op, std:
   if (casts && (framework.adapter_dropout || back)) operands.push_back(write(value(own * elements)));
   if (framework.adapter_dropout) operands.push_back(write(input_masks_[&op] = value(all)));
   operands.push_back(write(copy));
-  const double moved = (casts ? kWiden * (element_ + own) : 0) + (framework.adapter_dropout ? 2 * own + 1 : 0) +
-                       (back ? own + element_ : 0);
+  const Moved moved = (casts ? widened(element_ + own) : 0) + (framework.adapter_dropout ? 2 * own + 1 : 0) +
+                      (back ? own + element_ : 0);
   const std::int64_t kernels = (casts ? 1 : 0) + (framework.adapter_dropout ? 1 : 0) + (back ? 1 : 0);
   part_.forward.push_back(plain(names_beside(op).input, moved * all, each * kernels, std::move(operands)));
   return copy;
@@ -103,7 +103,7 @@ void FrameworkRewrite::forward_adapter(const Operator& op) {
   if (widens && !fused)  // scaled, and the sum before it is cast back
     for (int i = 0; i < 2; ++i) sum.push_back(write(value(own * columns)));
   // In fp32: scaled 8; 2 and 4 read, 4 written, of which the 2 are cast; cast 6.
-  const double moved = widens && !fused ? 8 + kWiden * 10 + 6 : wide_ * (kAdded + (fused ? 0 : kScaled));
+  const Moved moved = widens && !fused ? 8 + widened(10) + 6 : wide_ * (kAdded + (fused ? 0 : kScaled));
   part_.forward.push_back(plain(names_beside(op).sum, moved * columns, fused ? 1 : widens ? 3 : 2, sum));
 }
 
@@ -127,7 +127,7 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
   const double columns = double(up.m) * double(up.n) * double(up.batch);
   if (adapter_bytes() != element_) {  // cast 6, scaled 8
     const Index cast = value(adapter_bytes() * columns);
-    list.push_back(plain(names_beside(op).scale, (6 * kWiden + 8) * columns, 2, with(gradients, write(cast))));
+    list.push_back(plain(names_beside(op).scale, (widened(6) + 8) * columns, 2, with(gradients, write(cast))));
     gradients = waiting = {read(cast)};
   } else if (!run_.compiled()) {
     list.push_back(plain(names_beside(op).scale, wide_ * kScaled * columns, 1, gradients));
@@ -144,8 +144,8 @@ void FrameworkRewrite::backward_adapter(const Operator& op, Index at_hand, Index
   // Each copy's gradient through the dropout (the mask a byte) and the cast, and added.
   const double elements = double(block_.values[in].elements), own = adapter_width();
   const bool drops = run_.framework.adapter_dropout, casts = own != element_, widens = own != adapter_bytes();
-  const double moved = wide_ * kAdded + (drops ? 2 * own + 1 : 0) + (casts ? own + element_ : 0) +
-                       (widens ? kWiden * (element_ + own) : 0);
+  const Moved moved = wide_ * kAdded + (drops ? 2 * own + 1 : 0) + (casts ? own + element_ : 0) +
+                      (widens ? widened(element_ + own) : 0);
   Operands added{read(partial), read(sum), write(sum)};
   if (drops) added.push_back(read(input_masks_.at(&op)));
   list.push_back(plain(names_beside(op).gradient_sum, (copies ? double(each) : 1) * moved * elements,

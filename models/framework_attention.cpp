@@ -98,13 +98,13 @@ FusedAttention FrameworkRewrite::fused_attention(bool backward) const {
 }
 
 // Latent heads are split and joined again: one and a half times their columns, read and written.
-double FrameworkRewrite::rotation_traffic() const {
+Moved FrameworkRewrite::rotation_traffic() const {
   const auto& m = layer_.mixer;
   const double rows = double(local_.tokens);
   if (m.mla) return 1.5 * 2 * rows * double(local_.heads * (2 * m.score_dim() + m.value_dim()));
   // transformers' apply_rotary_pos_emb, of queries and keys: times cosines 4, half of it negated 2, both halves joined
   // 4, times sines 4, sum 6; rows of cosines and sines are the same for all heads.
-  if (eager_rotation()) return (12 + 8 * kSpread) * rows * double(local_.query + local_.keys);
+  if (eager_rotation()) return (12 + spread(8, true)) * (rows * double(local_.query + local_.keys));
   if (run_.model.is_moe()) return 4 * rows * double(local_.query + local_.keys);
   return fused_ * (llama() ? 18 : 12) * local_.split_hidden;
 }
@@ -115,9 +115,9 @@ double FrameworkRewrite::rotation_traffic() const {
 void FrameworkRewrite::backward_rotate(const Operator& op) {
   const auto& l = local_;
   const bool biases = !run_.model.is_moe() && !layer_.mixer.mla && !eager_rotation();
-  const double moved = biases ? fused_ * (12 * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden))
-                       : eager_rotation() ? (22 + 8 * kSpread) * double(l.tokens) * double(l.query + l.keys)
-                                          : 1.5 * rotation_traffic();
+  const Moved moved = biases ? fused_ * (12 * l.split_hidden + 2 * (double(l.tokens * l.ffn) + 3 * l.split_hidden))
+                      : eager_rotation() ? (22 + spread(8, true)) * (double(l.tokens) * double(l.query + l.keys))
+                                         : 1.5 * rotation_traffic();
   Operands operands;
   for (const auto v : op.out)
     if (gradients_[v] && std::find(op.in.begin(), op.in.end(), v) == op.in.end())

@@ -54,6 +54,9 @@ constexpr double kCoreAgain = 3, kNormAgain = 2, kLatentsAgain = 13, kActivation
 // two norms (8 each, 10 backward) and of the rotation of queries and keys (5 each, 6 backward) that fused kernels are
 // not: one of a norm, one of a rotation, and one each backward.
 constexpr Count kEager{49, 95}, kFusedAway{2 * 7 + 2 * 4, 2 * 9 + 2 * 5};
+// Norms of queries and keys, and what autocast casts: seven weights, the inputs of five products, and their gradients
+// (26 a layer are what a step of Llama 1B has more with it than in bf16, the same table).
+constexpr Count kEagerHeadNorms{2 * 8, 2 * 10}, kAutocast{12, 14};
 // transformers' GraniteMoe: router, sorting and rows of the chosen experts; of each expert two slices and two products,
 // and backward two gradients of either, a cleared one of the slice, its copy and a sum.
 constexpr Count kSlices{22, 20};
@@ -81,6 +84,8 @@ FrameworkRewrite::Launches FrameworkRewrite::module_launches() const {
   all.backward = kBesideBackward * (beside + beside_experts);
   if (framework.launches == LaunchCounts::eager && (!has_experts() || framework.expert_slices)) {
     add(all.attention, kEager);
+    if (layer_.mixer.qk_norm) add(all.attention, kEagerHeadNorms);
+    if (framework.fp32_stream) add(all.attention, kAutocast);
     if (has_experts()) {
       add(all.router, kSlices);
       all.experts += kSliceForward * held, all.backward += kSliceBackward * held;

@@ -31,20 +31,24 @@ void FrameworkRewrite::gate(const Operator& op, bool back) {
             kernels, {read(x), read(by), read(dy), write(gradient_of(x)), write(gradient_of(by))}));
 }
 
-// Read and written; the gradient reads the original once more.
+// Fused: read and written; the gradient reads the original once more. Else a norm as any other.
 void FrameworkRewrite::norm_heads(const Operator& op, bool back) {
   const Index y = op.out[0];
   const double size = double(block_.values[y].elements);
+  const bool fused = run_.training.kernels == Kernels::fused;
+  const auto& cost = back ? back_.norm : cost_.norm;
+  const Moved moved = fused ? Moved((back ? 3 : 2) * element_) : wide_ * cost.bytes;
+  const std::int64_t kernels = fused ? 2 : 2 * cost.kernels;
   Operands operands;
   for (const auto v : op.in) operands.push_back(read(v));
   if (!back) {
     operands.push_back(write(y));
-    return part_.forward.push_back(plain(op.name, 2 * element_ * size, 2, std::move(operands)));
+    return part_.forward.push_back(plain(op.name, moved * size, kernels, std::move(operands)));
   }
   operands.push_back(read(*gradients_[y]));
   for (const auto v : op.in) operands.push_back(write(gradient_of(v)));
   part_.input_gradient_steps.push_back(
-      plain("query and key norm gradient", 3 * element_ * size, 2, std::move(operands)));
+      plain("query and key norm gradient", moved * size, kernels, std::move(operands)));
 }
 
 // Scores of all earlier keys, half of the square, in as few bits as products have; each is read once by the selection.

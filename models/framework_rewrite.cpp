@@ -19,7 +19,7 @@ double entries(const Step& step) {
 // A stream in fp32: norms and sums move twice the bytes.
 LayerTraffic streamed(LayerTraffic traffic, const FrameworkRun& run) {
   if (run.framework.fp32_stream && bytes_per_element(run.training.precision) < 4)
-    traffic.norm.bytes *= 2, traffic.residual.bytes *= 2;
+    traffic.norm.bytes = 2 * traffic.norm.bytes, traffic.residual.bytes = 2 * traffic.residual.bytes;
   return traffic;
 }
 
@@ -215,15 +215,16 @@ FrameworkRewrite::Index FrameworkRewrite::gradient_of(Index v) {
 
 // --- steps
 
-Step FrameworkRewrite::traffic(std::string_view name, double moved, std::int64_t kernels, bool back,
+Step FrameworkRewrite::traffic(std::string_view name, Moved moved, std::int64_t kernels, bool back,
                                Operands operands) const {
   const Traffic kind = !run_.framework.dropout ? Traffic::plain
                        : back                  ? Traffic::with_dropout_backward
                                                : Traffic::with_dropout_forward;
-  return {name, MemoryBound{bytes(wide_ * moved), kernels, kind}, std::move(operands)};
+  return {name, MemoryBound{bytes(wide_ * moved.bytes), kernels, kind, bytes(wide_ * moved.beyond)},
+          std::move(operands)};
 }
-Step FrameworkRewrite::plain(std::string_view name, double moved, std::int64_t kernels, Operands operands) const {
-  return {name, MemoryBound{bytes(moved), kernels, Traffic::plain}, std::move(operands)};
+Step FrameworkRewrite::plain(std::string_view name, Moved moved, std::int64_t kernels, Operands operands) const {
+  return {name, MemoryBound{bytes(moved.bytes), kernels, Traffic::plain, bytes(moved.beyond)}, std::move(operands)};
 }
 Step FrameworkRewrite::batched(std::string_view name, std::int64_t n, std::int64_t k, Operands operands) const {
   const auto& shard = run_.shard;
@@ -372,7 +373,7 @@ void FrameworkRewrite::backward(const Operator& op, std::size_t number) {
 // A compiler fuses a norm with the addition before it, also across layers.
 void FrameworkRewrite::forward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
-  const double norm = cost_.norm.bytes * size, residual = cost_.residual.bytes * size;
+  const Moved norm = cost_.norm.bytes * size, residual = cost_.residual.bytes * size;
   Operands operands{read(op.in[0]), write(op.out[0])};
   keep_between(op, cost_.norm, operands);
   if (op.section == Section::none)
@@ -385,7 +386,7 @@ void FrameworkRewrite::forward_norm(const Operator& op) {
 }
 void FrameworkRewrite::backward_norm(const Operator& op) {
   const double size = double(block_.values[op.in[0]].elements);
-  const double norm = back_.norm.bytes * size, residual = back_.residual.bytes * size;
+  const Moved norm = back_.norm.bytes * size, residual = back_.residual.bytes * size;
   Operands operands{read(*gradients_[op.out[0]])};
   const bool copied = run_.training.kernels == Kernels::unfused && llama() && element_ < 4;  // to fp32
   if (!copied) operands.push_back(read(op.in[0]));
@@ -425,14 +426,14 @@ void FrameworkRewrite::backward_add(const Operator& op, std::size_t number) {
   if (run_.compiled() && !masks_[number]) return;
   const bool costs = !run_.compiled();
   part_.input_gradient_steps.push_back(traffic(run_.framework.dropout ? "dropout gradient" : "add gradient",
-                                               costs ? back_.residual.bytes * local_.residual : 0,
+                                               costs ? back_.residual.bytes * local_.residual : Moved(),
                                                costs ? back_.residual.kernels : 0, true, std::move(operands)));
 }
 
 void FrameworkRewrite::activate(const Operator& op, bool back) {
   const auto& cost = back ? back_.activation : cost_.activation;
   const double fused = layer_.ffn.kind == FfnKind::squared_relu ? 1 : fused_;  // out of reach of compilers
-  const double bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused * cost.bytes;
+  const Moved bytes = op.section == Section::experts ? expert_activation_bytes(back) : fused * cost.bytes;
   Operands operands;
   for (const auto v : op.in) operands.push_back(read(v));
   if (op.section != Section::experts) keep_between(op, cost_.activation, operands);

@@ -130,7 +130,7 @@ class FrameworkRewrite {
   double expert_activation_bytes(bool back) const;  // per element of the experts' width
   double activated() const;                         // times that kernels of that width move it
   void select_experts(const Gemm& product);
-  double rotation_traffic() const;
+  Moved rotation_traffic() const;
   bool eager_rotation() const { return run_.training.kernels == Kernels::unfused && llama() && !layer_.mixer.mla; }
   Operands attended(const Operator& op) const;
   Operands gradients_of_attended(const Operator& op);
@@ -179,8 +179,8 @@ class FrameworkRewrite {
   // Of an operator, by its number.
   bool in_graph(std::size_t number) const;
 
-  Step traffic(std::string_view name, double moved, std::int64_t kernels, bool back, Operands operands) const;
-  Step plain(std::string_view name, double moved, std::int64_t kernels, Operands operands) const;
+  Step traffic(std::string_view name, Moved moved, std::int64_t kernels, bool back, Operands operands) const;
+  Step plain(std::string_view name, Moved moved, std::int64_t kernels, Operands operands) const;
   Step batched(std::string_view name, std::int64_t n, std::int64_t k, Operands operands) const;
   Gemm product(const Operator& op) const;
   // Of the tensor group; `whole`: all of its ranks' tokens.

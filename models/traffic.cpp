@@ -31,10 +31,9 @@ LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Train
   // product autograd keeps both sides: the quotient by the root, before the gain, and the difference from the mean.
   // Llama, in fp32 (transformers, modeling_llama.py, LlamaRMSNorm): copy to it 6, square 8, mean 4, times 8, back to 16
   // bits 6, gain 4. Kept: the copy, in place of the operand, and the quotient in 16 bits.
-  const double spread = narrow ? kSpread : kSpreadWide;
-  t.norm = !llama   ? ElementCost{8 + 16 * spread, 9, 2}
-           : narrow ? ElementCost{6 * kWiden + 8 + 4 + 8 * kSpreadWide + 6 + 4 * kSpread, 8, 3}
-                    : ElementCost{6 + 8 * kSpreadWide, 6, 1};
+  t.norm = !llama   ? ElementCost{8 + spread(16, narrow), 9, 2}
+           : narrow ? ElementCost{widened(6) + 8 + 4 + spread(8, false) + 6 + spread(4, true), 8, 3}
+                    : ElementCost{6 + spread(8, false), 6, 1};
   t.residual = {6, 1};  // two operands and their sum
   if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   if (!llama) t.residual.bytes += 4, t.residual.kernels++;  // bias of the GEMM before
@@ -45,7 +44,7 @@ LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Train
   if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
   // Scale 4, mask 4, softmax, clearing 2, dropout 5; in 16 bits the softmax has fp32, with a cast before it and one
   // back.
-  t.scores = {10 + (narrow ? 6 * kWiden + kSoftmax + 6 : kSoftmax / 2), 4};
+  t.scores = {10 + (narrow ? widened(6) + kSoftmax + 6 : .5 * kSoftmax), 4};
   if (framework.fused_softmax) t.scores = {4 + 2, 2};
   if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;
@@ -58,17 +57,16 @@ LayerTraffic unfused_backward(const Transformer& model, FfnKind kind, const Trai
   // Gain: into x 4, its own product 6 and column sum 2; times 1/sqrt: into x 4, its own product 6 and row sum 2;
   // square: product 4, added up 6. GPT also: bias column sum 2, minus mean: row sum 2, broadcast and added 4. In fp32
   // all but the gain's take twice as much, and copies there and back 6 each.
-  const double spread = narrow ? kSpread : kSpreadWide;
-  t.norm = !llama   ? ElementCost{30 + 12 * spread, 11}
-           : narrow ? ElementCost{4 * kSpread + 8 + 6 * kWiden + 16 * kSpreadWide + 16 + 12 + 6, 10}
-                    : ElementCost{22 + 12 * kSpreadWide, 8};
+  t.norm = !llama   ? ElementCost{30 + spread(12, narrow), 11}
+           : narrow ? ElementCost{spread(4, true) + 8 + widened(6) + spread(16, false) + 16 + 12 + 6, 10}
+                    : ElementCost{22 + spread(12, false), 8};
   t.residual = {6, 1};  // gradients of both branches, added
   if (framework.dropout) t.residual.bytes += 5, t.residual.kernels++;
   // SwiGLU: a product with two gradients of 6, silu 6. GELU: product 6 + 6, half 4, tanh 6, times 4, times 4, cube 4 +
   // 4 + 6, two sums 12.
   t.activation = activation(kind, {56, 11}, {18, 3}, kSquaredReluGradient);
   // Softmax 6, mask 4, scale 4, clearing 2, dropout 5; in 16 bits a softmax of fp32 with casts as in the forward.
-  t.scores = {10 + (narrow ? 6 * kWiden + 12 * kSoftmaxGradient + 6 : 6 * kSoftmaxGradient), 4};
+  t.scores = {10 + (narrow ? widened(6) + softmax_gradient(12) + 6 : softmax_gradient(6)), 4};
   if (framework.fused_softmax) t.scores = {6 + 2, 2};
   if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;

@@ -10,7 +10,7 @@
 namespace rehearsal::models {
 
 struct ElementCost {
-  double bytes = 0;          // read and written, per element
+  Moved bytes;               // read and written, per element
   std::int64_t kernels = 0;  // that share it
   // Elements kept for each element of its result: intermediate values that its gradients read, besides its operands and
   // the result.
@@ -33,13 +33,19 @@ double optimizer_bytes(const Training& training, const Framework& framework);
 // Bytes an element of eager operations on fp32: a cast from or to 16 bits, in place, of two operands, reduced.
 inline constexpr double kCast = 6, kInPlace = 8, kOfTwo = 12, kReduced = 4;
 
-// How much longer than a copy of as many bytes eager kernels of torch take, of PyTorch 2.11 on an H100: a cast to fp32
-// (tests/fidelity/measured_h100.csv, 1.95 of 2.95 TB/s); a product with a row or a column that is the same for all,
-// in 16 bits and in fp32, whose kernels read element by element (tests/fidelity/trainer_h100_kernels.csv,
-// elementwise_kernel<128, 4> and <128, 2> of a step without recomputation); the gradient of a softmax in fp32.
-inline constexpr double kWiden = 1.5, kSpread = 2.2, kSpreadWide = 1.3, kSoftmaxGradient = 1.3;
-// A softmax over rows of 2,048 to 8,192 takes as long for an element as a copy of so many bytes (the first of the two).
-inline constexpr double kSoftmax = 9.6;
+// How much longer than a copy of as many bytes eager kernels of torch take, of PyTorch 2.11 on an H100, where memory
+// and multiprocessors are about as fast (Gpu::eager_rate): a cast to fp32 (tests/fidelity/measured_h100.csv, 1.95
+// of 2.95 TB/s); a product with a row or a column that is the same for all, in 16 bits and in fp32, whose kernels read
+// element by element (tests/fidelity/trainer_h100_kernels.csv, elementwise_kernel<128, 4> and <128, 2> of a step
+// without recomputation); the gradient of a softmax in fp32. What is beyond the copy does not become faster with the
+// memory: on an H200, whose memory is 1.42 times as fast, a cast takes 1 / 1.09 of its time and a softmax 1 / 1.02.
+constexpr Moved longer(double bytes, double times) { return {bytes, (times - 1) * bytes}; }
+constexpr Moved widened(double bytes) { return longer(bytes, 1.5); }
+constexpr Moved spread(double bytes, bool narrow) { return longer(bytes, narrow ? 2.2 : 1.3); }
+constexpr Moved softmax_gradient(double bytes) { return longer(bytes, 1.3); }
+// A softmax in fp32 of 16 bits, over rows of 2,048 to 8,192, takes as long for an element as a copy of 9.6 bytes (the
+// first of the two).
+inline constexpr Moved kSoftmax{4, 5.6};
 
 // An update inside the backward, and what finds infinities before it.
 UpdateTraffic update_at_once(const Training& training, const Framework& framework);

@@ -80,6 +80,7 @@ Form positive();
 Form time();  // 0 allowed, as of latencies
 Form size();
 Form bandwidth();
+Form bandwidth_or_none();
 Form flop_rate();
 Form flop_rate_or_none();
 Form duration(), duration_or_none();

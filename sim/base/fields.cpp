@@ -230,6 +230,7 @@ Form positive() { return number_above(0, 1e18); }
 Form time() { return {Form::Kind::time}; }
 Form size() { return {Form::Kind::bytes, 0, 0, true}; }
 Form bandwidth() { return {Form::Kind::bandwidth, 0, 0, true}; }
+Form bandwidth_or_none() { return {Form::Kind::bandwidth}; }
 Form flop_rate() { return {Form::Kind::flop_rate, 0, 0, true}; }
 Form flop_rate_or_none() { return {Form::Kind::flop_rate}; }
 Form duration() { return {Form::Kind::duration, 0, 0, true}; }

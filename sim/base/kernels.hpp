@@ -103,7 +103,18 @@ struct MemoryBound {
   Bytes traffic;             // read + written
   std::int64_t kernels = 1;  // launches that the traffic is spread over
   Traffic kind = Traffic::plain;
+  Bytes beyond{};  // what the multiprocessors take longer than the memory, at the rate of Gpu::eager_rate
   friend auto operator<=>(const MemoryBound&, const MemoryBound&) = default;
+};
+
+// What kernels move of each element, or of all, in bytes; see MemoryBound.
+struct Moved {
+  double bytes = 0, beyond = 0;
+  constexpr Moved(double moved = 0, double longer = 0) : bytes(moved), beyond(longer) {}
+  constexpr Moved& operator+=(Moved b) { return bytes += b.bytes, beyond += b.beyond, *this; }
+  friend constexpr Moved operator+(Moved a, Moved b) { return {a.bytes + b.bytes, a.beyond + b.beyond}; }
+  friend constexpr Moved operator*(double times, Moved a) { return {times * a.bytes, times * a.beyond}; }
+  friend constexpr Moved operator*(Moved a, double times) { return times * a; }
 };
 
 // The kernels of this program itself, which hw performs and cost prices (`framework: native`). A task that runs one

@@ -25,6 +25,9 @@ struct Gpu {
   Bytes memory;
   Bandwidth memory_bandwidth;            // vendor peak
   Bandwidth sustained_memory_bandwidth;  // what memory-bound kernels reach
+  // Of what eager kernels take beyond their traffic, which goes with the multiprocessors and their clock (an H100's takes
+  // as long as its memory, models/traffic.hpp); 0: as the memory.
+  Bandwidth eager_rate;
   double gemm_efficiency = 0;            // ceiling of large GEMMs in short bursts, of peak
   double sustained_clock = 1;            // training against bursts: power and heat
   // In watts: the power at which the clock was found, and the limit of this GPU; 0 = not stated, for either.

@@ -117,6 +117,10 @@ const Description& gpu_fields() {
                                     "peak of the vendor; of a named GPU the sustained one goes with it"),
       field<&Gpu::sustained_memory_bandwidth>("sustained_memory_bandwidth", bandwidth(), kRequired,
                                               "what memory-bound kernels reach"),
+      field<&Gpu::eager_rate>(
+          "eager_rate", bandwidth_or_none(), kDefault,
+          "of what eager kernels take beyond their traffic: it goes with multiprocessors and clock, "
+          "not with the memory; 0: as the memory"),
       field<&Gpu::gemm_efficiency>("gemm_efficiency", fraction(), kRequired,
                                    "ceiling of large matrix products in short bursts, of peak"),
       field<&Gpu::sustained_clock>("sustained_clock", number_above(0, 2), kRequired,

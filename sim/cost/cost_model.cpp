@@ -126,9 +126,11 @@ double CostModel::memory_bound(const MemoryBound& shape) const {
   const double factor = shape.kind == Traffic::with_dropout_forward    ? framework_.dropout_forward
                         : shape.kind == Traffic::with_dropout_backward ? framework_.dropout_backward
                                                                        : 1;
+  const auto eager = gpu.eager_rate.value() > 0 ? gpu.eager_rate : gpu.sustained_memory_bandwidth;
+  const double beyond = factor * seconds_for(shape.beyond, eager);
   if (const auto* times = measured_gpu())
-    if (const auto time = measured_traffic(*times, shape, factor)) return *time;
-  return factor * seconds_for(shape.traffic, gpu.sustained_memory_bandwidth) +
+    if (const auto time = measured_traffic(*times, shape, factor)) return *time + beyond;
+  return factor * seconds_for(shape.traffic, gpu.sustained_memory_bandwidth) + beyond +
          double(shape.kernels) * to_seconds(gpu.kernel_gap);
 }
 

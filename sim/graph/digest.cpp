@@ -79,7 +79,10 @@ struct AddWork {
     if (bytes_per_element(w.precision) > 2) out.number(w.precision);
     if (w.seen > 0) out.number(w.seen), out.number(w.chunked);
   }
-  void operator()(const MemoryBound& w) const { out.number(w.traffic), out.number(w.kernels), out.number(w.kind); }
+  void operator()(const MemoryBound& w) const {
+    out.number(w.traffic), out.number(w.kernels), out.number(w.kind);
+    if (w.beyond > Bytes{}) out.number(w.beyond);
+  }
   void operator()(const Collective& w) const {
     out.number(w.kind), out.number(w.size);
     out.number(w.group.ranks), out.number(w.group.stride), out.number(w.tensors), out.number(w.pieces);

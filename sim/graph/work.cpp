@@ -24,7 +24,8 @@ struct Describe {
     const char* dropout = w.kind == Traffic::plain                  ? ""
                           : w.kind == Traffic::with_dropout_forward ? " dropout"
                                                                     : " dropout backward";
-    return fmt::format("memory-bound {} in {} kernels{}", show(w.traffic), w.kernels, dropout);
+    const auto beyond = w.beyond > Bytes{} ? fmt::format(", as long as {} more", show(w.beyond)) : std::string();
+    return fmt::format("memory-bound {} in {} kernels{}{}", show(w.traffic), w.kernels, dropout, beyond);
   }
   std::string operator()(const Collective& w) const {
     return fmt::format("{} {} over {} ranks ({} GPUs apart){}", name(w.kind), show(w.size), w.group.ranks,

@@ -29,8 +29,9 @@ namespace {
 constexpr const char* kFitted[] = {"training_runs", "vtrain_single_node", "recipes"};
 // What else was compared: experts, long sequences, fine-tuning; tables that were predicted once, unseen, and opened
 // then.
-constexpr const char* kMore[] = {"moe_training", "context_training", "adapters",       "quantised_weights",
-                                 "trainer_h100", "opened_dense",     "opened_experts", "opened_fine_tuning"};
+constexpr const char* kMore[] = {"moe_training",      "context_training", "adapters",
+                                 "quantised_weights", "trainer_h100",     "trainer_h200",
+                                 "opened_dense",      "opened_experts",   "opened_fine_tuning"};
 
 template <class... Lists>
 std::vector<published::Run> runs(const Lists&... lists) {

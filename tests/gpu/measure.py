@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tools/gpu-measure on the processor, with a pretended nvidia-smi beside it: that every section runs what it can there,
 that clock, power and temperature stand beside what was timed, and that its table is read by who reads such tables
-(tests/fidelity/measured_h100.cpp). measure.py FIDELITY_TESTS. Exit status 77 where this Python has no PyTorch."""
+(tests/fidelity/torch_kernels.cpp). measure.py FIDELITY_TESTS. Exit status 77 where this Python has no PyTorch."""
 import csv
 import importlib.util
 import os
@@ -59,7 +59,7 @@ def main():
         check(all(float(r["p50_us"]) > 0 for r in timed), "something took no time")
         beside = [r for r in timed if r["clock_mhz"] == "1980.0" and r["temperature_c"] == "45.0" and r["held_by"] == "power cap"]
         check(2 * len(beside) > len(timed), f"clock, power and temperature stand beside {len(beside)} of {len(timed)} rows")
-        r = subprocess.run([sys.argv[1], "--source-file=*/measured_h100.cpp", "--test-case=*gpu-measure writes today*"],
+        r = subprocess.run([sys.argv[1], "--source-file=*/torch_kernels.cpp", "--test-case=*gpu-measure writes today*"],
                            env=dict(os.environ, REHEARSAL_MEASURED=file), text=True, stdout=subprocess.PIPE)
         check(r.returncode == 0 and "test cases: 1 | 1 passed" in " ".join(r.stdout.split()), f"its reader: {r.stdout}")
     for words in failures:

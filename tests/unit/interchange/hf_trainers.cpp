@@ -25,6 +25,39 @@ Imported axolotl(const std::string& more) {
 
 }  // namespace
 
+TEST_CASE(
+    "TrainingArguments and a config.json: autocast over weights in fp32; without it, what bf16 weights need is named") {
+  const auto read = [](const std::vector<std::string>& sets, const std::map<std::string, std::string>& texts = {}) {
+    return import({.files = {sample("hf-arguments/config.json"),
+                             texts.empty() ? sample("hf-arguments/training_args.json") : texts.begin()->first},
+                   .world = 1,
+                   .cluster = "h200-sxm",
+                   .sets = sets},
+                  beside(texts));
+  };
+  const auto imported = read({});
+  CHECK(imported.formats == std::vector<std::string>{"huggingface", "hf-arguments"});
+  for (const auto& [key, wanted] : std::map<std::string, std::string>{{"batch.micro", "4"},
+                                                                      {"batch.global", "8"},
+                                                                      {"training.precision", "bf16"},
+                                                                      {"training.recompute", "full"},
+                                                                      {"training.kernels", "unfused"},
+                                                                      {"framework.fp32_stream", "true"},
+                                                                      {"framework.foreach_step", "false"},
+                                                                      {"job.steps", "15"}})
+    CHECK(value(imported, key) == wanted);
+  CHECK(imported.draft.unworded().empty());
+  CHECK(imported.draft.unknown().empty());
+  const std::string plain =
+      R"({"output_dir": "x", "per_device_train_batch_size": 1, "lr_scheduler_type": "linear", "adam_beta1": 0.9, "bf16": false,
+          "fp16": false})";
+  const auto whole = read({}, {{"plain.json", plain}});
+  CHECK(value(whole, "training.precision") == "fp32");
+  CHECK(value(whole, "framework.fp32_stream").empty());
+  REQUIRE(whole.draft.unworded().size() == 1);
+  CHECK(whole.draft.unworded()[0].where.line == 1);
+}
+
 TEST_CASE("axolotl, Llama 3.1 8B with FSDP, everything on the host, and Liger's kernels") {
   const auto imported = tuned("axolotl/fft-8b-liger-fsdp.yaml");
   CHECK(imported.formats == std::vector<std::string>{"axolotl"});

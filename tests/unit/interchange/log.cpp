@@ -115,6 +115,10 @@ TEST_CASE("DeepSpeed and the Trainer say rates of samples") {
   CHECK(trainer->dialect == "Hugging Face Trainer");
   CHECK(*trainer->steps[0].seconds == doctest::Approx(1 / .041));
   CHECK(!trainer->note.empty());
+  const auto quoted =  // transformers 5.17 (tests/interchange/hf-arguments/train.log)
+      read_log("{'train_runtime': '4.901', 'train_samples_per_second': '12.24', 'train_steps_per_second': '3.061'}\n");
+  REQUIRE(quoted);
+  CHECK(*quoted->steps[0].seconds == doctest::Approx(1 / 3.061));
 }
 
 TEST_CASE("warm-up is dropped, stragglers are named, each line counts as its iterations") {

@@ -82,7 +82,7 @@ inline Work embedding_work(const Transformer& m, const Training& t, const Framew
 }
 
 struct Totals {
-  double flops = 0, traffic = 0;
+  double flops = 0, traffic = 0, beyond = 0;
   std::int64_t gemms = 0, collectives = 0;
 };
 inline Totals totals(const std::vector<Step>& operators) {
@@ -90,7 +90,8 @@ inline Totals totals(const std::vector<Step>& operators) {
   for (const auto& op : operators) {
     if (const auto* g = std::get_if<Gemm>(&op.what)) sum.flops += g->flops().value(), ++sum.gemms;
     if (const auto* a = std::get_if<FusedAttention>(&op.what)) sum.flops += a->flops().value();
-    if (const auto* m = std::get_if<MemoryBound>(&op.what)) sum.traffic += double(m->traffic.count());
+    if (const auto* m = std::get_if<MemoryBound>(&op.what))
+      sum.traffic += double(m->traffic.count()), sum.beyond += double(m->beyond.count());
     if (std::holds_alternative<GroupCollective>(op.what)) ++sum.collectives;
   }
   return sum;

@@ -1,5 +1,6 @@
-// One H100 measured by this project (tools/gpu-measure, PyTorch), against the constants in configs/gpus. Nothing was
-// fitted to these rows: they only judge; a constant that is off is reported, not changed. The table has the driver, the
+// An H100 and an H200 measured by this project (tools/gpu-measure, PyTorch), against the constants in configs/gpus.
+// None of those was fitted to these rows: they only judge; a constant that is off is reported, not changed. What eager
+// models count (models/traffic.hpp) was fitted to the H100's and is judged on the H200's. A table has the driver, the
 // libraries and the power limit of each row.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -36,9 +37,8 @@ struct Errors {
   }
 };
 
-const cluster::ClusterSpec& machine() {
-  static const auto spec = scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", {}).concrete->cluster;
-  return spec;
+cluster::ClusterSpec machine(const std::string& name) {
+  return scenario::load(PROJECT_ROOT "/scenarios/llama3-8b-dgx-h100.yaml", {"cluster=" + name}).concrete->cluster;
 }
 
 std::int64_t number(const Row& row, const char* column) {
@@ -51,18 +51,18 @@ std::int64_t named(const Row& row, const std::string& name) {
 }
 
 // The table, one line per name.
-std::string text_of(const std::map<std::string, Errors>& errors) {
-  std::string text = fmt::format("\n{:<52}{:>6}{:>9}{:>9}{:>9}\n", "NVIDIA H100, predicted / measured - 1", "rows",
-                                 "median", "p90", "bias");
+std::string text_of(const std::string& gpu, const std::map<std::string, Errors>& errors) {
+  std::string text = fmt::format("\n{:<52}{:>6}{:>9}{:>9}{:>9}\n", gpu + ", predicted / measured - 1", "rows", "median",
+                                 "p90", "bias");
   for (const auto& [name, e] : errors)
     text += fmt::format("{:<52}{:>6}{:>7.1f} %{:>7.1f} %{:>+7.1f} %\n", name, e.all.size(), e.at(.5) * 100,
                         e.at(.9) * 100, e.bias() * 100);
   return text;
 }
 
-std::map<std::string, Errors> errors_of(const std::vector<Row>& table) {
-  const auto& gpu = machine().gpu;
-  const cost::CostModel cost(machine(), {}, {});
+std::map<std::string, Errors> errors_of(const cluster::ClusterSpec& machine, const std::vector<Row>& table) {
+  const auto& gpu = machine.gpu;
+  const cost::CostModel cost(machine, {}, {});
   std::map<std::string, Errors> errors;
   for (const Row& row : table) {
     if (row.at("p50_us").empty()) continue;
@@ -109,9 +109,11 @@ std::map<std::string, Errors> errors_of(const std::vector<Row>& table) {
       add(simple ? "bound by memory: add, copy, gelu, adamw, norm" : "bound by memory: " + kernel + " " + direction,
           cost.memory_bound({Bytes(std::int64_t(bytes)), 1, Traffic::plain}));
       // What eager models count in place of the bytes (models/traffic.hpp); the table has 4 of an element of a softmax.
-      const auto counted = [&](double all) { return cost.memory_bound({Bytes(std::int64_t(all)), 1, Traffic::plain}); };
-      if (kernel == "softmax") add("eager: softmax", counted(models::kSoftmax * bytes / 4));
-      if (kernel == "cast" && has(row, "to fp32")) add("eager: cast to fp32", counted(models::kWiden * bytes));
+      const auto counted = [&](Moved all) {
+        return cost.memory_bound({Bytes(std::int64_t(all.bytes)), 1, Traffic::plain, Bytes(std::int64_t(all.beyond))});
+      };
+      if (kernel == "softmax") add("eager: softmax", counted(models::kSoftmax * (bytes / 4)));
+      if (kernel == "cast" && has(row, "to fp32")) add("eager: cast to fp32", counted(models::widened(bytes)));
     } else if (kernel == "launch") {
       add("a launch, " + row.at("extra"), to_seconds(gpu.kernel_gap));
     }
@@ -121,10 +123,13 @@ std::map<std::string, Errors> errors_of(const std::vector<Row>& table) {
 
 }  // namespace
 
-TEST_CASE("an H100 of our own: products, attention and kernels bound by memory") {
-  REQUIRE(machine().gpu.name == "h100-80g-sxm");
-  const auto errors = errors_of(rows("measured_h100.csv", true));
-  MESSAGE(text_of(errors));
+TEST_CASE("GPUs of our own: products, attention and kernels bound by memory") {
+  std::string cluster, file;
+  SUBCASE("H100") { cluster = "dgx-h100", file = "measured_h100.csv"; }
+  SUBCASE("H200") { cluster = "h200-sxm", file = "measured_h200.csv"; }
+  const auto spec = machine(cluster);
+  const auto errors = errors_of(spec, rows(file, true));
+  MESSAGE(text_of(spec.gpu.name, errors));
   // What the file predicts well. Not norms, softmax and losses of eager PyTorch, nor unaligned rows.
   for (const char* direction : {"fwd", "dgrad", "wgrad"})
     CHECK(errors.at(std::string("products in bf16, sustained, ") + direction).at(.5) <= .06);
@@ -136,14 +141,15 @@ TEST_CASE("an H100 of our own: products, attention and kernels bound by memory")
   CHECK(errors.at("attention, cuDNN, fwd").at(.5) <= .15);
   CHECK(errors.at("attention, cuDNN, bwd").at(.5) <= .08);
   CHECK(errors.at("bound by memory: add, copy, gelu, adamw, norm").at(.5) <= .06);
-  CHECK(errors.at("eager: cast to fp32").at(.5) <= .08);
-  CHECK(errors.at("eager: softmax").at(.5) <= .2);
+  const bool fitted = cluster == "dgx-h100";
+  CHECK(errors.at("eager: cast to fp32").at(.5) <= (fitted ? .08 : .15));
+  CHECK(errors.at("eager: softmax").at(.5) <= (fitted ? .2 : .25));
 }
 
 // Set by tests/gpu/measure.py: the table was measured on a CPU, so the errors themselves mean nothing.
 TEST_CASE("a table that tools/gpu-measure writes today is read as that one is" *
           doctest::skip(!std::getenv("REHEARSAL_MEASURED"))) {
-  const auto errors = errors_of(rows(std::getenv("REHEARSAL_MEASURED")));
+  const auto errors = errors_of(machine("dgx-h100"), rows(std::getenv("REHEARSAL_MEASURED")));
   for (const char* name :
        {"products in bf16, sustained, fwd", "products in bf16, sustained, dgrad", "products in bf16, sustained, wgrad",
         "products in bf16, a burst of 12 ms", "products in bf16 around 4096, an odd number of tokens",
