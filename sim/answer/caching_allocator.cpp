@@ -1,7 +1,6 @@
 #include "answer/caching_allocator.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.hpp"
@@ -112,15 +111,17 @@ bool CachingAllocator::is_whole(Handle block) const {
 }
 
 // Which blocks are free, listed as whole segments or at the end of a segment follows from these.
-std::vector<std::int64_t> CachingAllocator::state() const {
-  std::vector<std::array<std::int64_t, 3>> blocks;
-  for (const Block& block : blocks_)
-    if (block.size > 0)
-      blocks.push_back(
-          {block.address, block.size, std::int64_t{block.pool} << 2 | static_cast<std::int64_t>(block.state)});
-  std::sort(blocks.begin(), blocks.end());
-  std::vector<std::int64_t> all{allocated_, reserved_, next_address_};
-  for (const auto& block : blocks) all.insert(all.end(), block.begin(), block.end());
+Fingerprint CachingAllocator::state() const {
+  Fingerprint blocks, all;
+  for (const Block& block : blocks_) {
+    if (block.size == 0) continue;
+    Fingerprint one;
+    one.add(std::uint64_t(block.address)), one.add(std::uint64_t(block.size));
+    one.add(std::uint64_t{block.pool} << 2 | static_cast<std::uint64_t>(block.state));
+    blocks.add_member(one);
+  }
+  for (const auto amount : {allocated_, reserved_, next_address_}) all.add(std::uint64_t(amount));
+  all.add_member(blocks);
   return all;
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "answer/free_blocks.hpp"
+#include "base/fingerprint.hpp"
 #include "base/units.hpp"
 
 namespace rehearsal::answer {
@@ -43,8 +44,8 @@ class CachingAllocator {
   std::uint32_t retries() const { return retries_; }
   std::uint32_t failures() const { return failures_; }  // requests that the device could not hold
 
-  // All that decides what it does from now on, whatever its blocks are called.
-  std::vector<std::int64_t> state() const;
+  // Of all that decides what it does from now on, whatever its blocks are called.
+  Fingerprint state() const;
   std::int64_t address(Handle block) const { return blocks_[block].address; }
   // As if this had happened: requests that ended in the state in which they began.
   void count(std::uint32_t retries, std::uint32_t failures) { retries_ += retries, failures_ += failures; }

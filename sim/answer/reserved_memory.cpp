@@ -1,7 +1,6 @@
 #include "answer/reserved_memory.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -55,11 +54,11 @@ class Replay {
   // as it was some periods ago.
   std::size_t skip(std::size_t change, const MemoryPattern& pattern) {
     if (seen_.size() == kMostSeen) return change;
-    auto now = state(change, pattern);
+    const auto now = state(change, pattern);
     if (!now) return change;
     const auto before = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& seen) { return seen.state == *now; });
     if (before == seen_.end()) {
-      seen_.push_back({change, *std::move(now), allocator_.retries(), allocator_.failures()});
+      seen_.push_back({change, *now, allocator_.retries(), allocator_.failures()});
       return change;
     }
     const auto cycle = change - before->change;
@@ -83,28 +82,22 @@ class Replay {
  private:
   // The allocator, and where it holds what of which buffer: those of a period by their age. Nothing while buffers live
   // that have no counterpart in a later period.
-  std::optional<std::vector<std::int64_t>> state(std::size_t change, const MemoryPattern& pattern) const {
+  std::optional<Fingerprint> state(std::size_t change, const MemoryPattern& pattern) const {
     auto all = allocator_.state();
-    for (const Bytes filled : filled_) all.push_back(filled.count());
-    std::vector<std::array<std::int64_t, 4>> live;
+    for (const Bytes filled : filled_) all.add(std::uint64_t(filled.count()));
+    Fingerprint live;
     for (std::uint32_t b = 0; b < blocks_.size(); ++b) {
       if (blocks_[b].empty()) continue;
       const auto [from, use] = pattern.origin(b);
-      if (!pattern.repeats(b)) {
-        live.push_back({0, b, 0, b});
-      } else {
-        if (from < pattern.stretch().begin) return std::nullopt;
-        live.push_back({1, static_cast<std::int64_t>(change - from), use, b});
-      }
+      const bool repeats = pattern.repeats(b), contiguous = program_.buffers[b].contiguous;
+      if (repeats && from < pattern.stretch().begin) return std::nullopt;
+      Fingerprint one;
+      one.add(repeats), one.add(repeats ? change - from : b), one.add(repeats ? use : 0);
+      for (const auto& block : blocks_[b])
+        one.add(std::uint64_t(contiguous ? -block.in_arena.count() : allocator_.address(block.handle)));
+      live.add_member(one);
     }
-    std::sort(live.begin(), live.end());
-    for (const auto& [kind, age, use, buffer] : live) {
-      const auto& blocks = blocks_[static_cast<std::size_t>(buffer)];
-      all.insert(all.end(), {kind, age, use, static_cast<std::int64_t>(blocks.size())});
-      const bool contiguous = program_.buffers[static_cast<std::size_t>(buffer)].contiguous;
-      for (const auto& block : blocks)
-        all.push_back(contiguous ? -block.in_arena.count() : allocator_.address(block.handle));
-    }
+    all.add_member(live);
     return all;
   }
 
@@ -165,7 +158,7 @@ class Replay {
   static constexpr std::size_t kMostSeen = 32;
   struct Seen {
     std::size_t change;
-    std::vector<std::int64_t> state;
+    Fingerprint state;
     std::uint32_t retries, failures;
   };
   std::vector<Seen> seen_;
