@@ -3,7 +3,7 @@
 PACKAGES=(
   g++ cmake ninja-build                                      # toolchain
   libboost-graph-dev libboost-program-options-dev            # routing and cycle reports; command line
-  libyaml-cpp-dev libfmt-dev nlohmann-json3-dev              # scenarios; text; JSON
+  libyaml-dev libfmt-dev     nlohmann-json3-dev              # scenarios; text; JSON
   libtomlplusplus-dev                                        # TOML of trainers (import)
   rapidjson-dev                                              # traces of profilers, as a stream
   zlib1g-dev                                                 # compressed traces

@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
-#include <yaml-cpp/parser.h>
+#include <yaml.h>
 
 #include <algorithm>
 #include <array>
@@ -14,7 +10,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "scenario/renamed.hpp"
 
@@ -23,25 +18,31 @@ namespace {
 
 struct Stop {};  // thrown through the parser when the rest of a document cannot be interpreted
 
-// Rewords a message of yaml-cpp for readers who do not know its parser.
-std::string in_words(const std::string& message) {
+// Rewords what libyaml has against a text, for readers who do not know its parser.
+std::string in_words(const yaml_parser_t& parser) {
   struct Word {
     std::string_view theirs, ours;
   };
   constexpr std::array kWords{
-      Word{"illegal map value",
+      Word{"mapping values are not allowed",
            "a ':' where no value may stand; quote texts that contain ': ', and indent with spaces"},
-      Word{"end of map not found", "this line fits neither the indentation above it nor 'key: value'"},
-      Word{"end of sequence not found", "this line fits neither the indentation above it nor '- item'"},
-      Word{"end of map flow not found", "a '{' that is not closed, or a ',' missing after an entry"},
-      Word{"end of sequence flow not found", "a '[' that is not closed, or a ',' missing after an entry"},
-      Word{"illegal flow end", "a ']' or '}' that closes nothing"},
-      Word{"illegal block entry", "a '- item' where no list may begin"},
-      Word{"illegal tab when looking for indentation", "a tab in the indentation; YAML takes spaces only"},
-      Word{"the referenced anchor is not defined", "an alias '*name' without its anchor '&name' above"},
-      Word{"unknown token", "a character that no value may begin with (such as @, % or `); quote the text"},
-      Word{"illegal EOF in scalar", "a quote that is not closed"},
+      Word{"did not find expected key", "this line fits neither the indentation above it nor 'key: value'"},
+      Word{"did not find expected '-' indicator", "this line fits neither the indentation above it nor '- item'"},
+      Word{"did not find expected ',' or '}'", "a '{' that is not closed, or a ',' missing after an entry"},
+      Word{"did not find expected ',' or ']'", "a '[' that is not closed, or a ',' missing after an entry"},
+      Word{"did not find expected <document start>", "the text goes on where its value has ended"},
+      Word{"did not find expected node content", "a value is missing here, or a bracket closes nothing"},
+      Word{"block sequence entries are not allowed", "a '- item' where no list may begin"},
+      Word{"could not find expected ':'", "a line without 'key: value', or a bracket that is not closed"},
+      Word{"found character that cannot start any token",
+           "a character that no value may begin with (such as @, % or `); quote the text"},
+      Word{"found unexpected ':'", "a ':' without a value behind it"},
+      Word{"found unexpected end of stream", "a quote that is not closed"},
+      Word{"invalid", "bytes that are not UTF-8"},
+      Word{"incomplete UTF", "bytes that are not UTF-8"},
+      Word{"control characters are not allowed", "a control character; is this a text file?"},
   };
+  const std::string message = parser.problem ? parser.problem : "out of memory";
   for (const auto& w : kWords)
     if (message.starts_with(w.theirs)) return "not valid YAML: " + std::string(w.ours);
   return "not valid YAML: " + message;
@@ -59,6 +60,17 @@ std::optional<Location> tab_in_indentation(std::string_view text, const std::str
   return std::nullopt;
 }
 
+// Of an open quote where it begins, rather than the end of the file. The reader knows bytes only.
+yaml_mark_t place_of_problem(const yaml_parser_t& parser, std::string_view text) {
+  if (parser.error == YAML_READER_ERROR) {
+    const auto before = text.substr(0, parser.problem_offset);
+    const auto line = std::size_t(std::count(before.begin(), before.end(), '\n'));
+    return {before.size(), line, before.size() - (line == 0 ? 0 : before.rfind('\n') + 1)};
+  }
+  const bool quote = parser.problem && std::string_view(parser.problem) == "found unexpected end of stream";
+  return quote ? parser.context_mark : parser.problem_mark;
+}
+
 }  // namespace
 
 const Node* Node::find(std::string_view key) const {
@@ -74,12 +86,12 @@ Node* Documents::make(Node::Kind kind, const Node& place) {
 }
 
 // Turns events into nodes. Throws Stop after reporting an error that makes the rest of the document meaningless.
-class TreeBuilder : public YAML::EventHandler {
+class TreeBuilder {
  public:
   // `origin` must outlive the nodes.
-  TreeBuilder(Diagnostics& problems, std::string_view text, const std::string& origin, std::deque<Node>& nodes,
-              std::string_view above, Documents::Words words)
-      : problems_(problems), text_(text), origin_(origin), nodes_(nodes), above_(above), words_(words) {}
+  TreeBuilder(Diagnostics& problems, const std::string& origin, std::deque<Node>& nodes, std::string_view above,
+              Documents::Words words)
+      : problems_(problems), origin_(origin), nodes_(nodes), above_(above), words_(words) {}
 
   const Node* root() const { return root_; }
   bool finished() const { return finished_; }
@@ -89,57 +101,71 @@ class TreeBuilder : public YAML::EventHandler {
     return {{first_renamed_, fmt::format("{}; the old name{} read for good", fmt::join(renamed_, ", "),
                                          renamed_.size() > 1 ? "s are" : " is")}};
   }
+  Location place(const yaml_mark_t& mark) const { return {origin_, int(mark.line) + 1, int(mark.column) + 1}; }
 
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (!finished_) return;
-    fail(place(mark), "a second document begins; a file holds one");
-  }
-  void OnDocumentEnd() override { finished_ = true; }
-
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Node* node = make(Node::Kind::null, mark, anchor, false);
-    if (!open_.empty() && open_.back().key)
-      node->line = open_.back().key->line, node->column = open_.back().key->column;
-    finish(node, anchor);
-  }
-
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const Node* target = anchor < anchors_.size() ? anchors_[anchor] : nullptr;
-    if (!target) fail(place(mark), "an alias inside its own anchor: the value would contain itself");
-    attach(target, place(mark));
-  }
-
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    Node* node = make(Node::Kind::scalar, mark, anchor, false);
-    node->text = name_of_today(value, node->where());
-    node->quoted = tag != "?";
-    if (node->quoted) check_closing_quote(mark);
-    finish(node, anchor);
-  }
-
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value style) override {
-    open(make(Node::Kind::sequence, mark, anchor, style == YAML::EmitterStyle::Block), anchor);
-  }
-  void OnSequenceEnd() override { close(); }
-
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value style) override {
-    open(make(Node::Kind::map, mark, anchor, style == YAML::EmitterStyle::Block), anchor);
-  }
-  void OnMapEnd() override {
-    if (words_ == Documents::Words::foreign) forget_overwritten_nulls(*open_.back().node);
-    report_duplicates(*open_.back().node);
-    close();
+  void add(const yaml_event_t& event) {
+    const auto& mark = event.start_mark;
+    switch (event.type) {
+      case YAML_DOCUMENT_START_EVENT:
+        if (finished_) fail(place(mark), "a second document begins; a file holds one");
+        break;
+      case YAML_DOCUMENT_END_EVENT:
+        finished_ = true;
+        break;
+      case YAML_ALIAS_EVENT:
+        add_alias(name_of(event.data.alias.anchor), mark);
+        break;
+      case YAML_SCALAR_EVENT:
+        add_scalar(event.data.scalar, mark);
+        break;
+      case YAML_SEQUENCE_START_EVENT:
+        open(make(Node::Kind::sequence, mark, event.data.sequence_start.style != YAML_FLOW_SEQUENCE_STYLE),
+             name_of(event.data.sequence_start.anchor));
+        break;
+      case YAML_MAPPING_START_EVENT:
+        open(make(Node::Kind::map, mark, event.data.mapping_start.style != YAML_FLOW_MAPPING_STYLE),
+             name_of(event.data.mapping_start.anchor));
+        break;
+      case YAML_MAPPING_END_EVENT:
+        if (words_ == Documents::Words::foreign) forget_overwritten_nulls(*open_.back().node);
+        report_duplicates(*open_.back().node);
+        close();
+        break;
+      case YAML_SEQUENCE_END_EVENT:
+        close();
+        break;
+      default:
+        break;
+    }
   }
 
  private:
   struct Open {
     Node* node;
-    YAML::anchor_t anchor;
+    std::string anchor;
     const Node* key = nullptr;  // of the entry being read
   };
+
+  static std::string name_of(const yaml_char_t* anchor) {
+    return anchor ? reinterpret_cast<const char*>(anchor) : std::string();
+  }
+
+  void add_alias(const std::string& anchor, const yaml_mark_t& mark) {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) fail(place(mark), "not valid YAML: an alias '*name' without its anchor '&name' above");
+    if (!found->second) fail(place(mark), "an alias inside its own anchor: the value would contain itself");
+    attach(found->second, place(mark));
+  }
+
+  void add_scalar(const decltype(yaml_event_t::data.scalar)& scalar, const yaml_mark_t& mark) {
+    const std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
+    const bool quoted = scalar.style != YAML_PLAIN_SCALAR_STYLE || scalar.tag;
+    static constexpr std::array<std::string_view, 5> kNulls{"", "~", "null", "Null", "NULL"};
+    const bool null = !quoted && std::find(kNulls.begin(), kNulls.end(), text) != kNulls.end();
+    Node* node = make(null ? Node::Kind::null : Node::Kind::scalar, mark, null);
+    if (!null) node->text = name_of_today(text, node->where()), node->quoted = quoted;
+    finish(node, name_of(scalar.anchor));
+  }
 
   // The key of the innermost of `depth` open collections; entries of a list take the list's key.
   std::string_view above(std::size_t depth) const {
@@ -165,40 +191,38 @@ class TreeBuilder : public YAML::EventHandler {
     return std::string(today);
   }
 
-  Location place(const YAML::Mark& mark) const { return {origin_, mark.line + 1, mark.column + 1}; }
-
   [[noreturn]] void fail(Location where, std::string message) {
     problems_.error(std::move(where), std::move(message));
     throw Stop{};
   }
 
-  Node* make(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor, bool block) {
+  Node* make(Node::Kind kind, const yaml_mark_t& mark, bool block) {
     if (finished_ || ++made_ > Documents::kMostNodes)
       fail(place(mark), fmt::format("more than {} values in one file", Documents::kMostNodes));
     Node& node = nodes_.emplace_back();
     node.kind = kind, node.origin = &origin_;
-    node.line = mark.line + 1, node.column = mark.column + 1;
+    node.line = int(mark.line) + 1, node.column = int(mark.column) + 1;
     // A block below `key:` begins on a line of its own; errors about the whole block are reported at the key.
     if (block && !open_.empty() && open_.back().key)
       node.line = open_.back().key->line, node.column = open_.back().key->column;
-    if (anchor >= anchors_.size() && anchor != YAML::NullAnchor) anchors_.resize(anchor + 1, nullptr);
     return &node;
   }
 
-  void open(Node* node, YAML::anchor_t anchor) {
+  void open(Node* node, std::string anchor) {
     if (open_.size() >= static_cast<std::size_t>(Documents::kDeepest))
       fail(node->where(), fmt::format("nested more than {} levels deep", Documents::kDeepest));
-    open_.push_back({node, anchor});
+    if (!anchor.empty()) anchors_[anchor] = nullptr;
+    open_.push_back({node, std::move(anchor)});
   }
 
   void close() {
-    const Open done = open_.back();
+    const Open done = std::move(open_.back());
     open_.pop_back();
     finish(done.node, done.anchor);
   }
 
-  void finish(Node* node, YAML::anchor_t anchor) {
-    if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
+  void finish(Node* node, const std::string& anchor) {
+    if (!anchor.empty()) anchors_[anchor] = node;
     attach(node, node->where());
   }
 
@@ -245,24 +269,7 @@ class TreeBuilder : public YAML::EventHandler {
                                                          in_quotes(all[i].key->text), all[i - 1].key->line));
   }
 
-  // yaml-cpp 0.7 accepts the end of the file as the end of an open quote.
-  void check_closing_quote(const YAML::Mark& mark) {
-    auto i = static_cast<std::size_t>(std::max(mark.pos, 0));
-    if (i >= text_.size() || (text_[i] != '"' && text_[i] != '\'')) return;  // a block scalar, or after a tag
-    const char quote = text_[i];
-    for (i++; i < text_.size(); i++) {
-      if (quote == '"' && text_[i] == '\\')
-        i++;
-      else if (text_[i] == quote && quote == '\'' && i + 1 < text_.size() && text_[i + 1] == quote)
-        i++;  // '' stands for one quote
-      else if (text_[i] == quote)
-        return;
-    }
-    fail(place(mark), "not valid YAML: a quote that is not closed");
-  }
-
   Diagnostics& problems_;
-  std::string_view text_;
   const std::string& origin_;
   std::deque<Node>& nodes_;
   const std::string_view above_;
@@ -271,7 +278,7 @@ class TreeBuilder : public YAML::EventHandler {
   Location first_renamed_;
   const Node* root_ = nullptr;
   std::vector<Open> open_;
-  std::vector<const Node*> anchors_;  // by number; nullptr until the node is complete
+  std::map<std::string, const Node*> anchors_;  // by name; nullptr until the node is complete
   std::size_t made_ = 0;
   bool finished_ = false;
 };
@@ -284,26 +291,35 @@ const Node* Documents::read_text(std::string_view text, const std::string& origi
 
 Documents::Parsed Documents::parse(std::string_view text, const std::string& name, std::deque<Node>& nodes,
                                    std::string_view above) {
-  TreeBuilder builder(problems_, text, name, nodes, above, words_);
+  struct Parser : yaml_parser_t {
+    Parser() : yaml_parser_t{} { yaml_parser_initialize(this); }
+    ~Parser() { yaml_parser_delete(this); }
+    Parser(const Parser&) = delete;
+    Parser& operator=(const Parser&) = delete;
+  } parser;
+  struct Event : yaml_event_t {
+    ~Event() { yaml_event_delete(this); }
+  };
+  yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  TreeBuilder builder(problems_, name, nodes, above, words_);
   try {
-    std::istringstream in{std::string(text)};
-    YAML::Parser parser(in);
-    if (!parser.HandleNextDocument(builder) || !builder.root() || builder.root()->kind == Node::Kind::null) {
-      problems_.error({name, 1, 1}, "is empty");
-      return {};
+    for (bool more = true; more;) {
+      Event event{};
+      if (!yaml_parser_parse(&parser, &event)) {
+        const auto mark = place_of_problem(parser, text);
+        const auto tab = tab_in_indentation(text, name, int(mark.line) + 1);
+        problems_.error(tab ? *tab : builder.place(mark),
+                        tab ? "not valid YAML: a tab in the indentation; YAML takes spaces only" : in_words(parser));
+        return {};
+      }
+      more = event.type != YAML_STREAM_END_EVENT;
+      builder.add(event);
     }
-    parser.HandleNextDocument(builder);
   } catch (const Stop&) {
     return {builder.finished() ? builder.root() : nullptr};
-  } catch (const YAML::DeepRecursion& e) {
-    problems_.error({name, e.mark.line + 1, e.mark.column + 1},
-                    fmt::format("nested more than {} levels deep", kDeepest));
-    return {};
-  } catch (const YAML::Exception& e) {
-    if (const auto tab = tab_in_indentation(text, name, e.mark.line + 1))
-      problems_.error(*tab, "not valid YAML: a tab in the indentation; YAML takes spaces only");
-    else
-      problems_.error({name, e.mark.line + 1, e.mark.column + 1}, in_words(e.msg));
+  }
+  if (!builder.root() || builder.root()->kind == Node::Kind::null) {
+    problems_.error({name, 1, 1}, "is empty");
     return {};
   }
   return {builder.root(), builder.renamed()};

@@ -1,4 +1,4 @@
-// A YAML file (JSON is YAML) as a tree in which every node knows where it stands. The only user of yaml-cpp, through
+// A YAML file (JSON is YAML) as a tree in which every node knows where it stands. The only user of libyaml, through
 // its events: duplicate keys, a second document, cycles and alias bombs are seen here, which its own tree lets pass.
 //
 // Nodes are immutable once built and live as long as the Documents that made or read them; aliases share nodes. Depth

@@ -52,6 +52,7 @@ function(compiled TARGET PATTERN INCLUDE)
   endif()
 endfunction()
 compiled(fmt::fmt fmtlib/src/format.cc ${PACKAGES}/fmtlib/include)
-compiled(yaml-cpp yaml-cpp/src/*.cpp ${PACKAGES}/yaml-cpp/include)
+compiled(libyaml libyaml/src/*.c ${PACKAGES}/libyaml/include -DYAML_VERSION_MAJOR=0 -DYAML_VERSION_MINOR=2
+         -DYAML_VERSION_PATCH=5 -DYAML_VERSION_STRING="0.2.5" -DYAML_DECLARE_STATIC)
 compiled(Boost::program_options boost/libs/program_options/src/*.cpp ${HEADERS})
 compiled(ZLIB::ZLIB zlib/*.c ${PACKAGES}/zlib -DHAVE_UNISTD_H)

@@ -2,7 +2,11 @@
 if(REHEARSAL_PORTABLE)
   include(portable)
 else()
-  find_package(yaml-cpp REQUIRED)
+  find_library(YAML_LIBRARY yaml REQUIRED)
+  find_path(YAML_INCLUDE yaml.h REQUIRED)
+  add_library(libyaml INTERFACE)  # Debian's package tells CMake nothing
+  target_link_libraries(libyaml INTERFACE ${YAML_LIBRARY})
+  target_include_directories(libyaml SYSTEM INTERFACE ${YAML_INCLUDE})
   find_package(fmt REQUIRED)
   find_package(SQLite3 REQUIRED)
 endif()

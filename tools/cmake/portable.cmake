@@ -1,8 +1,8 @@
 # REHEARSAL_PORTABLE: programs to be carried to another Linux machine, where no development packages are. libc, libm,
 # libstdc++ and libgcc stay shared: an exception must find its handler across the boundary to a module, and those
 # libraries are on every machine. The C library there must be as new as here. Packages in C become part of the program and
-# of its modules. Debian's archives of packages in C++ (yaml-cpp, Boost) are for programs alone, a module cannot take them
-# in: those stay shared, lie beside the program, and are looked for there first.
+# of its modules. Debian's archive of a package in C++ (Boost) is for programs alone, a module cannot take it in: it stays
+# shared, lies beside the program, and is looked for there first.
 #
 # Included instead of finding the packages whose CMake configurations know their shared libraries only.
 set(Boost_USE_STATIC_LIBS ON)
@@ -27,13 +27,12 @@ function(carried LIBRARY)
   file(REAL_PATH ${${LIBRARY}_SHARED} REAL)
   install(FILES ${REAL} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${CMAKE_MATCH_1} COMPONENT library)
 endfunction()
-carried(yaml-cpp)
-find_package(yaml-cpp REQUIRED)
 carried(boost_program_options)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 get_target_property(AS Boost::program_options IMPORTED_CONFIGURATIONS)
 set_target_properties(Boost::program_options PROPERTIES IMPORTED_LOCATION_${AS} ${boost_program_options_SHARED})
 static_package(SQLite::SQLite3 libsqlite3.a sqlite3.h)
+static_package(libyaml libyaml.a yaml.h)
 
 find_path(FMT_INCLUDE fmt/core.h REQUIRED)  # Debian has no libfmt.a
 add_library(fmt::fmt INTERFACE IMPORTED GLOBAL)

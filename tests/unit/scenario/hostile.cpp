@@ -56,7 +56,8 @@ TEST_CASE("missing keys point to their mapping") {
                       {"{global: 1536, micro: 1}", "{micro: 1}", "5:8: missing key 'global' in 'batch'"},
                       {"{global: 1536, micro: 1}", "\n  micro: 1", "5:1: missing key 'global' in 'batch'"},
                       {"schedule: 1f1b", "schedule: {group: 8}", "6:11: missing key 'name' in 'schedule'"},
-                      {"global: 1536", "global:", "5:9: 'global' has no value"},
+                      {"global: 1536", "global:", "5:15: not valid YAML: a ':' without a value behind it"},
+                      {"global: 1536", "global: ~", "5:9: 'global' has no value"},
                       {"schedule: 1f1b", "schedule:", "6:1: 'schedule' has no value"}});
   check_slips(kGoodAbstract, {{", weight: 5ms", "", "4:8: missing key 'weight' in 'costs'"},
                               {"{microbatches: 8}", "{}", "3:8: missing key 'microbatches' in 'batch'"}});
