@@ -12,23 +12,17 @@
 namespace rehearsal::cli {
 namespace {
 
-// The task graph, not the scenario: no format of the shelf.
-constexpr const char* kChakra = "chakra";
-
 std::vector<std::string> written_formats() {
   std::vector<std::string> names;
   for (const auto& [name, format] : interchange::registry())
-    if (format.write) names.push_back(name);
-  names.emplace_back(kChakra);
+    if (format.write || format.writes_graph) names.push_back(name);
   return names;
 }
 
 CommandText export_text() {
   std::string formats = "Formats:\n";
   for (const auto& name : written_formats())
-    formats += fmt::format("  {:<15} {}\n", name,
-                           name == kChakra ? "execution traces of MLCommons, one for each rank, which ASTRA-sim runs"
-                                           : interchange::registry().at(name).summary);
+    formats += fmt::format("  {:<15} {}\n", name, interchange::registry().at(name).summary);
   return {
       .name = "export",
       .operands = "SCENARIO --as FORMAT [OPTIONS]",
@@ -61,7 +55,7 @@ int run_export(Session& session, const Arguments& arguments) {
     throw UserError(fmt::format("export: --as {}: not a format that is written{}", as, suggestion(as, names)));
   if (common.format_given) throw UserError("export: the result has the form of that tool; leave --format out");
 
-  if (as == kChakra) {
+  if (interchange::registry().at(as).writes_graph) {
     export_chakra(common, path);
     return 0;
   }

@@ -240,7 +240,7 @@ std::string facts_report(const std::string& kind, const std::string& name, const
 std::vector<Item> formats() {
   std::vector<Item> items;
   for (const auto& [name, format] : interchange::registry()) {
-    const bool read = format.read, written = format.write;
+    const bool read = format.read, written = format.write || format.writes_graph;
     items.push_back({.name = name,
                      .summary = format.summary,
                      .facts = {{"is", format.title},

@@ -29,6 +29,7 @@ class Conclusion {
   Conclusion(ScenarioDraft& draft, const scenario::Files& files) : draft_(draft), files_(files) {}
 
   void draw() {
+    refuse_keyless();
     wanted();
     bounds();
     const bool alone = is_of_machine_alone(draft_);
@@ -45,6 +46,14 @@ class Conclusion {
   }
 
  private:
+  void refuse_keyless() const {
+    if (!draft_.keys().empty() || draft_.keyless().empty()) return;
+    std::vector<Diagnostic> errors;
+    for (const auto& file : draft_.keyless()) errors.push_back({file.where, printable(file.holds)});
+    errors.push_back({{}, draft_.keyless().back().cure});
+    throw UserError(std::move(errors));
+  }
+
   // Words such as "auto", whose value is in another file.
   void wanted() {
     std::vector<Diagnostic> errors;

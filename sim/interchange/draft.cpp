@@ -139,6 +139,10 @@ void ScenarioDraft::wanted(const Location& where, const std::string& key, std::s
   wanted_.push_back({where, key, std::move(what), std::move(from)});
 }
 
+void ScenarioDraft::says_no_key(const Location& where, std::string holds, std::string cure) {
+  keyless_.push_back({where, std::move(holds), std::move(cure)});
+}
+
 void ScenarioDraft::run_later(const scenario::Files& files) {
   for (const auto& conclusion : later_) conclusion(*this, files);
 }

@@ -91,6 +91,9 @@ class ScenarioDraft {
   // The value is said elsewhere: `key` must come from another file or from the user, which `from` tells.
   void wanted(const Location& where, const std::string& key, std::string what, std::string from);
 
+  // Of a file that says no key: what it holds instead, for a message where no other file says one.
+  void says_no_key(const Location& where, std::string holds, std::string cure);
+
   // What follows of this file from what others say, too (a bucket from the width of the model): runs when all files are
   // read and the user has had a say.
   using Later = std::function<void(ScenarioDraft&, const scenario::Files&)>;
@@ -104,6 +107,11 @@ class ScenarioDraft {
   const std::vector<Left>& unworded() const { return unworded_; }
   const std::vector<Left>& unknown() const { return unknown_; }
   const std::vector<Wanted>& wants() const { return wanted_; }
+  struct Keyless {
+    Location where;
+    std::string holds, cure;
+  };
+  const std::vector<Keyless>& keyless() const { return keyless_; }
 
  private:
   void put(const std::string& key, Json value, Origin origin);
@@ -113,6 +121,7 @@ class ScenarioDraft {
   std::array<std::optional<Given<std::int64_t>>, kFacts> facts_;
   std::vector<Left> unworded_, unknown_;
   std::vector<Wanted> wanted_;
+  std::vector<Keyless> keyless_;
   std::vector<Later> later_;
 };
 

@@ -25,6 +25,7 @@ struct Format {
   void (*read)(Sources&, const Source&, ScenarioDraft&) = nullptr;
   // The scenario in this format; appends what it has no word for. Null: only read.
   std::string (*write)(const scenario::Scenario&, Lacks&) = nullptr;
+  bool writes_graph = false;  // of the task graph of a scenario, which `rehearse export` makes (cli/export_chakra.hpp)
 };
 
 // For writers: appends every key that the user gave the scenario and that is none of these. A name that ends in *

@@ -42,6 +42,13 @@ namespace {
         "Megatron-LM";
   else if (source.has({"version", "parallelism"}) && (source.find("model") || source.find("costs")))
     message = "is a scenario already: `rehearse run` takes it as it is, and --set changes it there";
+  else if (source.text.starts_with("\x1f\x8b"))
+    message =
+        "is compressed: unpack it first (gunzip); a profiler's trace goes to `rehearse validate --trace` as it is";
+  else if (source.begins_with_line("\"traceEvents\"", 2000))
+    message =
+        "a profiler's trace, of what ran and not of what was trained: `rehearse validate SCENARIO --trace FILE` sets a "
+        "prediction beside it, `rehearse calibrate --from FILE` makes a profile of its GPU";
   else if (is("#!/bin/bash") || is("#!/usr/bin/env bash") || is("#!/bin/sh") || is("#SBATCH") ||
            source.name.ends_with(".sh"))
     message =

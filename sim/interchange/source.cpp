@@ -32,12 +32,6 @@ std::string_view below(std::string_view& path) {
   return key;
 }
 
-std::string_view first_word_of(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
-}
-
 // Text that no person reads: a NUL within the first part.
 bool is_binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
 
@@ -48,7 +42,7 @@ bool looks_like_toml(std::string_view text) {
     const auto end = std::min(text.find('\n', at), text.size());
     auto line = text.substr(at, end - at);
     at = end + 1;
-    line = first_word_of(line);
+    line = from_first_word(line);
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
     if (line.starts_with('[')) {
@@ -67,7 +61,7 @@ bool looks_like_toml(std::string_view text) {
              word.starts_with("false") || word.starts_with("inf") || word.starts_with("nan");
     };
     return value != std::string_view::npos && !key.empty() && line.find(':') > equals &&
-           first_word_of(line.substr(key.size())).starts_with('=') && is_value();
+           from_first_word(line.substr(key.size())).starts_with('=') && is_value();
   }
   return false;
 }
@@ -79,7 +73,7 @@ bool looks_like_yaml(std::string_view text) {
     const auto end = std::min(text.find('\n', at), text.size());
     const auto line = text.substr(at, end - at);
     at = end + 1;
-    const auto word = first_word_of(line);
+    const auto word = from_first_word(line);
     if (word.empty() || word.starts_with('#') || word.starts_with("---") || word.starts_with("%YAML")) continue;
     const auto key = word.substr(0, word.find_first_of(":\r"));
     const auto plain = [](char c) {
@@ -87,7 +81,7 @@ bool looks_like_yaml(std::string_view text) {
              std::string_view("_-./\"' ").find(c) != std::string_view::npos;
     };
     const auto rest = word.substr(std::min(key.size() + 1, word.size()));
-    const auto value = first_word_of(rest);
+    const auto value = from_first_word(rest);
     // A second "key: " on the line is no YAML, unless inside quotes, braces or a comment.
     const bool one = value.empty() || std::string_view("\"'[{#").find(value[0]) != std::string_view::npos ||
                      value.find(": ") == value.npos;
@@ -99,9 +93,17 @@ bool looks_like_yaml(std::string_view text) {
 
 // An object, or a list of what lists hold.
 bool looks_like_json(std::string_view first) {
-  const auto next = first_word_of(first.substr(1));
+  const auto next = from_first_word(first.substr(1));
   return first.starts_with('{') || (first.starts_with('[') && !next.empty() &&
                                     std::string_view("[]{\"-0123456789").find(next.front()) != std::string_view::npos);
+}
+
+// Nodes or events, more than a tree of values with lines is made for: under such a key, or an object each.
+bool lists_what_ran(std::string_view json) {
+  constexpr std::size_t kBeginning = std::size_t{64} << 10;
+  const auto begin = json.substr(0, kBeginning);
+  if (begin.find("\"workload_graph\"") != begin.npos || begin.find("\"traceEvents\"") != begin.npos) return true;
+  return from_first_word(json.substr(first_object(json).size())).starts_with('{') && !first_object(json).empty();
 }
 
 bool is_called(std::string_view name, std::initializer_list<std::string_view> endings) {
@@ -113,7 +115,7 @@ void refuse_comments(const Source& source) {
   int line = 0;
   for (std::size_t at = 0; at < source.text.size(); ++line) {
     const auto end = std::min(source.text.find('\n', at), source.text.size());
-    const auto words = first_word_of(std::string_view(source.text).substr(at, end - at));
+    const auto words = from_first_word(std::string_view(source.text).substr(at, end - at));
     at = end + 1;
     if (words.starts_with("//") || words.starts_with("/*"))
       throw UserError({{{source.name, line + 1, 1},
@@ -165,6 +167,26 @@ class TomlTree {
 
 }  // namespace
 
+std::string_view from_first_word(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+std::string_view first_object(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') ++i;
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '{') ++depth;
+    if (c == '}' && --depth == 0) return text.substr(0, i + 1);
+  }
+  return {};
+}
+
 const Node* Source::find(std::string_view path) const {
   const Node* at = tree;
   while (at && !path.empty()) {
@@ -213,7 +235,7 @@ void Sources::read_yaml(Source& source, bool json) {
   const auto* tree = documents.read_text(source.text, source.name);
   if (problems.count() == 0 && tree && tree->kind != Node::Kind::scalar)
     source.tree = tree, source.kind = json ? Source::Kind::json : Source::Kind::yaml;
-  else if (is_called(source.name, {".json", ".yaml", ".yml"}) || first_word_of(source.text).starts_with('{'))
+  else if (is_called(source.name, {".json", ".yaml", ".yml"}) || from_first_word(source.text).starts_with('{'))
     problems.throw_if_any();
 }
 
@@ -222,10 +244,12 @@ const Source& Sources::read(const std::string& path) { return text(path, files_.
 const Source& Sources::text(std::string name, std::string text) {
   Source& source = sources_.emplace_back();
   source.name = std::move(name), source.text = std::move(text);
-  if (first_word_of(source.text).empty()) throw UserError({{{source.name, 1, 1}, "is empty"}});
-  const auto first = first_word_of(source.text);
+  if (from_first_word(source.text).empty()) throw UserError({{{source.name, 1, 1}, "is empty"}});
+  const auto first = from_first_word(source.text);
   if (is_binary(source.text)) {
     source.kind = Source::Kind::bytes;
+  } else if (first.starts_with('{') && lists_what_ran(first)) {
+    source.kind = Source::Kind::text;
   } else if (looks_like_toml(source.text)) {
     source.kind = Source::Kind::toml;
     read_toml(source);

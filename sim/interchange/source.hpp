@@ -17,8 +17,9 @@ struct Source {
   std::string name;  // as given; "arguments" for those of a command line
   std::string text;  // all of it
   Kind kind = Kind::text;
-  const scenario::Node* tree = nullptr;  // of json, yaml and toml
-  std::vector<std::string> words = {};   // of arguments
+  // Of json, yaml and toml; JSON that lists what ran, one by one, is a text.
+  const scenario::Node* tree = nullptr;
+  std::vector<std::string> words = {};  // of arguments
 
   // The value at a dotted path of the tree; null if there is none.
   const scenario::Node* find(std::string_view path) const;
@@ -27,6 +28,11 @@ struct Source {
   // Whether one of the first lines of the text contains this.
   bool begins_with_line(std::string_view containing, int lines = 200) const;
 };
+
+// A text from its first word on; empty if it has none.
+std::string_view from_first_word(std::string_view text);
+// The JSON object that a text begins with; empty if it does not end.
+std::string_view first_object(std::string_view text);
 
 // Reads sources and owns their trees.
 class Sources {

@@ -6,16 +6,19 @@
 #include <array>
 
 #include "base/json.hpp"
+#include "interchange/chakra.hpp"
 
 namespace rehearsal::report {
 namespace {
 
+using interchange::chakra::Wire;
+
 // Protocol Buffers, wire format: a field is its number and its wire type, then a varint, or a length and bytes.
 class WireMessage {
  public:
-  void number(std::uint32_t field, std::uint64_t value) { tag(field, 0), varint(value); }
+  void number(std::uint32_t field, std::uint64_t value) { tag(field, Wire::varint), varint(value); }
   void text(std::uint32_t field, std::string_view bytes) {
-    tag(field, 2), varint(bytes.size());
+    tag(field, Wire::bytes), varint(bytes.size());
     bytes_ += bytes;
   }
   void list(std::uint32_t field, const std::vector<std::uint64_t>& values) {  // packed
@@ -31,18 +34,14 @@ class WireMessage {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  void tag(std::uint32_t field, std::uint32_t wire_type) { varint(std::uint64_t(field) << 3 | wire_type); }
+  void tag(std::uint32_t field, Wire type) { varint(std::uint64_t(field) << 3 | std::uint64_t(type)); }
   std::string bytes_;
 };
 
-// Fields of et_def.proto.
-namespace node {
-constexpr std::uint32_t kId = 1, kName = 2, kType = 3, kDataDeps = 5, kDuration = 7, kAttribute = 10;
-}
-namespace attribute {
-constexpr std::uint32_t kName = 1, kInt32 = 7, kInt64 = 9, kUint64 = 13, kBool = 27, kText = 29;
-}
-enum NodeType : std::uint64_t { kCompute = 4, kSend = 5, kReceive = 6, kCollective = 7 };
+namespace node = interchange::chakra::node;
+namespace attribute = interchange::chakra::attribute;
+namespace comm = interchange::chakra::comm;
+using interchange::chakra::NodeType;
 
 void add(WireMessage& to, std::string_view name, std::uint32_t kind, std::uint64_t value) {
   WireMessage one;
@@ -55,19 +54,19 @@ void add(WireMessage& to, std::string_view name, std::string_view value) {
   to.text(node::kAttribute, one.bytes());
 }
 
-// enum CollectiveCommType; a shift of a ring is none of these.
-std::optional<std::uint64_t> comm_type(CollectiveKind kind) {
+// A shift of a ring is none of these.
+std::optional<std::int64_t> comm_type(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce:
-      return 0;
+      return comm::kAllReduce;
     case CollectiveKind::all_gather:
-      return 2;
+      return comm::kAllGather;
     case CollectiveKind::broadcast:
-      return 5;
+      return comm::kBroadcast;
     case CollectiveKind::all_to_all:
-      return 6;
+      return comm::kAllToAll;
     case CollectiveKind::reduce_scatter:
-      return 7;
+      return comm::kReduceScatter;
     case CollectiveKind::shift:
       return std::nullopt;
   }
@@ -109,7 +108,10 @@ class RankWriter {
     const auto endpoint = program_.endpoint[i];
     const bool message_end = endpoint != graph::kNoEndpoint && !joined;
     const bool sends = message_end && program_.endpoints[endpoint] == graph::EndpointKind::send;
-    message.number(node::kType, type ? kCollective : sends ? kSend : message_end ? kReceive : kCompute);
+    message.number(node::kType, std::uint64_t(type          ? NodeType::collective
+                                              : sends       ? NodeType::send
+                                              : message_end ? NodeType::receive
+                                                            : NodeType::compute));
     message.list(node::kDataDeps, dependencies(i));
     const auto time = message_end && !sends ? Time{} : job_.durations[program_.work[i].index()];
     const auto micros = std::uint64_t((time.count() + 500'000) / 1'000'000);
@@ -118,7 +120,7 @@ class RankWriter {
     add(message, "is_cpu_op", attribute::kBool, 0);
     add(message, "duration_ps", attribute::kUint64, std::uint64_t(time.count()));
     if (type) {
-      add(message, "comm_type", attribute::kInt64, *type);
+      add(message, "comm_type", attribute::kInt64, std::uint64_t(*type));
       add(message, "comm_size", attribute::kInt64, sent->bytes);
       add(message, "pg_name", std::to_string(&joined->group() - graph_.groups().data()));
     } else if (message_end) {
@@ -177,7 +179,7 @@ void write_chakra(const answer::LoweredJob& job, std::size_t rank, const Sink& s
     sink(length.bytes()), sink(message);
   };
   WireMessage metadata;
-  metadata.text(1, "0.0.4");
+  metadata.text(interchange::chakra::metadata::kVersion, "0.0.4");
   put(metadata.bytes());
   RankWriter writer(job, rank);
   const auto tasks = job.graph.program_of(job.graph.ranks()[rank]).size();
