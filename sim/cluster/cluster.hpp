@@ -61,6 +61,7 @@ struct Gpu {
   Time kernel_gap;      // between two kernels of a stream
   Sources sources;      // key -> where its number comes from
   std::vector<std::string> assumed;  // keys
+  std::vector<std::string> fitted;   // keys whose values are fitted to real runs of a machine
 };
 
 // A topology by its name in the registry, with the given parameters; others have their defaults.
@@ -134,7 +135,7 @@ struct ClusterSpec {
   std::string collectives;  // name of the measured size curves (configs/collectives), may be empty
   std::string profile;      // name of measured kernel and message times (configs/profiles), may be empty
   Sources sources;
-  std::vector<std::string> assumed;
+  std::vector<std::string> assumed, fitted;
 
   std::int64_t gpus() const { return gpus_per_node * nodes; }
   // The kind of a GPU: 0 that of the cluster, k that of groups[k - 1].

@@ -165,7 +165,8 @@ const Description& gpu_fields() {
           "eager_context", size(), kDefault,
           "what context and libraries take of it with `framework.lazy_modules: false`; 0: as with"),
       field<&Gpu::kernel_gap>("kernel_gap", time(), kRequired, "between two kernels of a stream"),
-      aside<&Gpu::sources>("citations move no answer"), aside<&Gpu::assumed>("citations move no answer"));
+      aside<&Gpu::sources>("citations move no answer"), aside<&Gpu::assumed>("citations move no answer"),
+      aside<&Gpu::fitted>("moves the error band, and no answer"));
   return all;
 }
 
@@ -327,7 +328,8 @@ const Description& cluster_fields() {
       aside<&ClusterSpec::collectives>("a name; the curves themselves are described"),
       aside<&ClusterSpec::profile>("a name; the profile's own digest counts"),
       aside<&ClusterSpec::sources>("citations move no answer"),
-      aside<&ClusterSpec::assumed>("citations move no answer"));
+      aside<&ClusterSpec::assumed>("citations move no answer"),
+      aside<&ClusterSpec::fitted>("moves the error band, and no answer"));
   return all;
 }
 

@@ -40,6 +40,17 @@ void add_measured_gpu(std::vector<Assumption>& all, const Profile& profile, cons
     say("matrix products were measured in bursts; the clock that training settles at is that of the GPU file");
 }
 
+// Values that somebody fitted to real runs, with what they were fitted to.
+void add_fitted(std::vector<Assumption>& all, const char* kind, const fields::Description& described,
+                const auto& owner) {
+  for (const auto& key : owner.fitted)
+    if (const auto* field = described.find(key)) {
+      const auto source = owner.sources.find(key);
+      all.push_back({fmt::format("{} {}: {} = {} is {}.", kind, owner.name, key, fields::shown(field->get(&owner)),
+                                 source == owner.sources.end() ? "fitted to real runs" : source->second)});
+    }
+}
+
 // What a profile does not cover. `missing`: native kernels that it does not hold.
 void add_profile(std::vector<Assumption>& all, const Profile& profile, bool own, const std::set<KernelClass>& missing,
                  const ClusterSpec& machine) {
@@ -171,6 +182,8 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
     }
   };
   const bool own = framework_.native_kernels;
+  add_fitted(all, "GPU", cluster::gpu_fields(), machine_.gpu);
+  add_fitted(all, "Cluster", cluster::cluster_fields(), machine_);
   add_keys(
       "GPU", cluster::gpu_fields(), machine_.gpu, [](auto& machine) -> auto& { return machine.gpu; });
   add_keys(

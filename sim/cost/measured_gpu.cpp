@@ -122,7 +122,7 @@ cluster::Gpu measured(cluster::Gpu gpu, const GpuTimes& times, const std::string
   if (times.launch.stream) gpu.kernel_gap = times.launch.stream->p50, keys.emplace_back("kernel_gap");
   for (const auto& key : keys) {
     gpu.sources[key] = source;
-    gpu.assumed.erase(std::remove(gpu.assumed.begin(), gpu.assumed.end(), key), gpu.assumed.end());
+    std::erase(gpu.assumed, key), std::erase(gpu.fitted, key);
   }
   return gpu;
 }

@@ -60,7 +60,7 @@ cluster::ClusterSpec with_tiers(cluster::ClusterSpec spec, const Profile& profil
   auto& host = spec.host;
   const std::string source = fmt::format("measured: profile {}", profile.name);
   const auto measured = [&](const char* key) {
-    std::erase(spec.assumed, key);
+    std::erase(spec.assumed, key), std::erase(spec.fitted, key);
     spec.sources[key] = source;
   };
   if (profile.cores > 0) host.cores = profile.cores, measured("host.cores");

@@ -57,6 +57,19 @@ std::vector<std::string> unlike_all_runs(const Scenario& scenario) {
   return all;
 }
 
+// "gpu.sustained_clock, fitted on 2026-11-27 to 2 logs (...)".
+std::vector<std::string> fitted_factors(const cluster::ClusterSpec& cluster) {
+  std::vector<std::string> all;
+  const auto add = [&all](const std::string& prefix, const auto& owner) {
+    for (const auto& key : owner.fitted) {
+      const auto source = owner.sources.find(key);
+      all.push_back(prefix + key + (source == owner.sources.end() ? "" : ", " + source->second));
+    }
+  };
+  add("gpu.", cluster.gpu), add("", cluster);
+  return all;
+}
+
 bool named(const std::string& gpu, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [&](const char* n) { return gpu.find(n) != std::string::npos; });
 }
@@ -272,6 +285,13 @@ ErrorBand error_band(const Scenario& scenario, double waiting) {
     band.basis = fmt::format(
         "no published run is comparable: none was predicted with GPU constants measured on a {} on {} (profile {})",
         c.profile->gpu->gpu.name, c.profile->date, c.profile->name);
+    return band;
+  }
+  if (const auto factors = fitted_factors(c.cluster); !factors.empty()) {
+    band.basis = fmt::format(
+        "no published run is comparable: none was predicted with factors of its machine that were fitted to real runs "
+        "({})",
+        fmt::join(factors, "; "));
     return band;
   }
   const auto run = run_class(scenario, waiting);

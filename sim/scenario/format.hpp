@@ -17,7 +17,7 @@ struct Key {
   fields::Value usual;  // the default as a value,
   std::string said;     // or described in words
   bool required = false, null = false;
-  bool cited = false;                     // may be written as {value, source, assumed}
+  bool cited = false;                     // may be written as {value, source, assumed, fitted}
   bool mapping = false, library = false;  // has keys below; may name a file instead, or override keys of one (`use`)
   std::vector<Key> below;
 

@@ -213,7 +213,7 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
   if (problems.count() != before) return std::nullopt;
 
   spec.sources = std::move(citations.sources);
-  spec.assumed = std::move(citations.assumed);
+  spec.assumed = std::move(citations.assumed), spec.fitted = std::move(citations.fitted);
   for (const auto& key : spec.interconnect.assumed) spec.assumed.push_back(kInterconnectKey + key);
   for (const auto& [key, source] : spec.interconnect.sources) spec.sources[kInterconnectKey + key] = source;
   return choice;

@@ -183,7 +183,7 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node) {
   if (gpu.sustained_memory_bandwidth > gpu.memory_bandwidth)
     problems.error(map.at("sustained_memory_bandwidth"), "'sustained_memory_bandwidth' is above 'memory_bandwidth'");
   gpu.sources = std::move(citations.sources);
-  gpu.assumed = std::move(citations.assumed);
+  gpu.assumed = std::move(citations.assumed), gpu.fitted = std::move(citations.fitted);
   if (problems.count() != before) return std::nullopt;
   return choice;
 }

@@ -189,6 +189,7 @@ const Node* MapReader::uncited(std::string_view key, const Node* node) {
   const auto source = number.text("source", "");
   if (!source.empty()) citations_->sources[prefix_ + std::string(key)] = source;
   if (number.boolean("assumed", false)) citations_->assumed.push_back(prefix_ + std::string(key));
+  if (number.boolean("fitted", false)) citations_->fitted.push_back(prefix_ + std::string(key));
   number.finish();
   return value;
 }

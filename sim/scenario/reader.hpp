@@ -91,6 +91,7 @@ struct Choice {
 struct Citations {
   std::map<std::string, std::string> sources;  // key -> source
   std::vector<std::string> assumed;            // keys whose value was not measured
+  std::vector<std::string> fitted;             // keys whose value was fitted to real runs of the machine
 };
 
 class MapReader : public fields::Keys {
@@ -163,7 +164,8 @@ class MapReader : public fields::Keys {
   // Reads those keys that are given; the other members stay as they are.
   void fill_given(const fields::Description& description, void* object);
 
-  // From here on numbers may be written {value: X, source: "...", assumed: true}; `prefix` is prepended to their keys.
+  // From here on numbers may be written {value: X, source: "...", assumed: true or fitted: true}; `prefix` is prepended
+  // to their keys.
   void cite(Citations& citations, std::string prefix) { citations_ = &citations, prefix_ = std::move(prefix); }
 
   // Reports keys that were never asked for.

@@ -124,7 +124,11 @@ Json to_json(const Files& files, const Key& key, bool overlaid) {
     json = {{"anyOf",
              {value,
               {{"type", "object"},
-               {"properties", {{"value", value}, {"source", {{"type", "string"}}}, {"assumed", {{"type", "boolean"}}}}},
+               {"properties",
+                {{"value", value},
+                 {"source", {{"type", "string"}}},
+                 {"assumed", {{"type", "boolean"}}},
+                 {"fitted", {{"type", "boolean"}}}}},
                {"required", {"value"}},
                {"additionalProperties", false}}}}};
   }
