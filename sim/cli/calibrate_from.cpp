@@ -1,10 +1,12 @@
 // rehearse calibrate --from: a cluster file whose factors real runs determine.
 #include "cli/calibrate_from.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/error.hpp"
 #include "base/program.hpp"
@@ -24,7 +26,11 @@ std::string interval(const explore::FittedFactor& factor) {
                      (factor.change * std::exp(factor.half) - 1) * 100);
 }
 
-std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scenario, const std::string& names) {
+std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scenario,
+                         const std::vector<std::string>& logs) {
+  const auto names = printable(fmt::format("{}", fmt::join(logs, ", ")));
+  const auto to = fmt::format("{} log{} ({})", logs.size(), logs.size() == 1 ? "" : "s", names);
+  const auto today = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
   const auto& cluster = scenario.concrete->cluster;
   interchange::ScenarioDraft draft;
   draft.derive("use", cluster.name, "what all else is taken from");
@@ -34,7 +40,9 @@ std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scen
     const auto value = Json::read(factor.is);
     draft.derive(factor.key.substr(std::string_view("cluster.").size()),
                  {{"value", value ? *value : Json(factor.is)},
-                  {"source", fmt::format("fitted to {}: {}", names, interval(factor))}},
+                  {"fitted", true},
+                  {"source", fmt::format("fitted on {} to {}: {}; the logs scatter by {:.1f} % about the fit", today,
+                                         to, interval(factor), fit.scatter * 100)}},
                  factor.what);
   }
   return interchange::to_yaml(
@@ -66,7 +74,7 @@ std::string fit_text(const explore::Fit& fit, const std::vector<explore::Measure
 
 int fit_to_logs(const CommonOptions& common, const LogOptions& from, const std::string& scenario) {
   if (common.format != Format::text) throw UserError("calibrate --from: a cluster file is YAML, without --format");
-  const auto logs = read_logs(common, from, scenario);
+  const auto logs = read_logs(common, from, scenario, GivenScenario::where_none_is_said);
   std::vector<explore::MeasuredRun> runs;
   std::vector<std::string> names;
   for (const auto& log : logs) {
@@ -86,8 +94,7 @@ int fit_to_logs(const CommonOptions& common, const LogOptions& from, const std::
   const auto fit = explore::fit_factors(runs);
   const auto text = fit_text(fit, runs, text_style(common).width);
   if (!common.quiet) common.session.write(Stream::err, text);
-  emit_report(common, cluster_file(fit, logs.front().run.predicted.scenario(),
-                                   printable(fmt::format("{}", fmt::join(names, ", ")))));
+  emit_report(common, cluster_file(fit, logs.front().run.predicted.scenario(), names));
   return 0;
 }
 
@@ -117,8 +124,6 @@ int calibrate_from(const CommonOptions& common, const LogOptions& from, const st
       throw UserError(fmt::format("calibrate --from: '{}' is named twice, and would count twice", *file));
   const auto traces = std::size_t(std::count_if(from.logs.begin(), from.logs.end(), is_trace));
   if (traces == 0) {
-    if (scenario.empty() && from.cluster.empty())
-      throw UserError("calibrate --from: --cluster says which machine the logs are of (rehearse list clusters)");
     return fit_to_logs(common, from, scenario);
   }
   if (traces < from.logs.size())

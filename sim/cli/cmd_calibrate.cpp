@@ -25,7 +25,9 @@ const CommandText kCalibrateText{
         "three minutes, of which --quick leaves one. The profile goes to configs/profiles and is named after the "
         "GPU; clusters take it as 'profile: NAME'. With a scenario of several ranks, or --ranks, the GPU is measured "
         "as that many virtual stages; several scenarios may be named.\n"
-        "With --from nothing is measured. Of logs, factors of the machine (the clock at which its GPUs train, what its "
+        "With --from nothing is measured. SCENARIO is then that of logs that do not begin with their arguments. Of "
+        "logs, "
+        "factors of the machine (the clock at which its GPUs train, what its "
         "NICs and links reach, how "
         "long its hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster "
         "file, which a scenario names as its cluster; what was fitted within which interval, and what was not, goes to "
@@ -49,8 +51,8 @@ int run_calibrate(Session& session, const Arguments& arguments) {
                        {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
                        {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory},
                        {"from", "FILE...", "logs or traces of real runs, in place of measuring", &from.logs, true},
-                       {"cluster", "NAME", "of logs without SCENARIO: the machine", &from.cluster},
-                       {"world", "N", "of logs without SCENARIO: GPUs, where a log does not say it", &from.world}};
+                       {"cluster", "NAME", "of logs that say what the run was: the machine", &from.cluster},
+                       {"world", "N", "of these logs: GPUs, where a log does not say it", &from.world}};
   CommonOptions common(session);
   Arguments given = arguments;
   if (given.size() >= 2 && given[given.size() - 2] == kPart && performer().is_rank())

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
@@ -15,33 +17,45 @@ interchange::Imported imported_from(const CommonOptions& common, const LogOption
   interchange::Asked asked;
   asked.files = {file}, asked.cluster = options.cluster, asked.sets = common.set;
   asked.world = world_size(options.world);
-  try {
-    auto imported = interchange::import(asked, common.session.files());
-    if (!imported.scenario) throw UserError({{{file, 0, 0}, "says what the machine was, and not what it trained"}});
-    std::vector<std::string> warnings;
-    for (const auto& left : imported.draft.unworded())
-      warnings.push_back(fmt::format("{}: no word for {}", interchange::to_text(left.where), left.what));
-    for (const auto& [key, given] : imported.draft.keys())
-      if (given.origin.basis == interchange::Basis::assumed)
-        warnings.push_back(fmt::format("{}: {} is {}", file, key, interchange::to_text(given.origin)));
-    warn(common, warnings);
-    return imported;
-  } catch (const UserError& error) {
-    auto diagnostics = error.diagnostics();
-    diagnostics.push_back(
-        {{file, 0, 0}, "where a log does not say what the run was, give its scenario before --log or --from"});
-    throw UserError(std::move(diagnostics));
-  }
+  auto imported = interchange::import(asked, common.session.files());
+  if (!imported.scenario) throw UserError({{{file, 0, 0}, "says what the machine was, and not what it trained"}});
+  std::vector<std::string> warnings;
+  for (const auto& left : imported.draft.unworded())
+    warnings.push_back(fmt::format("{}: no word for {}", interchange::to_text(left.where), left.what));
+  for (const auto& [key, given] : imported.draft.keys())
+    if (given.origin.basis == interchange::Basis::assumed)
+      warnings.push_back(fmt::format("{}: {} is {}", file, key, interchange::to_text(given.origin)));
+  warn(common, warnings);
+  return imported;
 }
 
-LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, const std::string& file,
+struct LogText {
+  std::string file, text;
+  bool says_run = false;  // what was trained, in a form that import knows
+};
+
+LogText text_of(const CommonOptions& common, const std::string& file) {
+  const auto& files = common.session.files();
+  LogText log{file, interchange::as_utf8(files.read(file, kLargestLog)), false};
+  if (log.text.starts_with("\x1f\x8b"))
+    throw UserError({{{file, 0, 0}, "is compressed; unpack the log first (gunzip)"}});
+  interchange::Sources sources(files);
+  try {
+    log.says_run = !log.text.empty() && !interchange::formats_of(sources.text(file, log.text)).empty();
+  } catch (const UserError&) {  // a line of a log may begin like JSON, and be none
+  }
+  return log;
+}
+
+LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, const LogText& from,
                        const std::string& given) {
-  const auto text = common.session.files().read(file, kLargestLog);
-  if (text.starts_with("\x1f\x8b")) throw UserError({{{file, 0, 0}, "is compressed; unpack the log first (gunzip)"}});
-  auto log = interchange::read_log(text);
+  const auto& file = from.file;
+  auto log = interchange::read_log(from.text);
   if (!log)
     throw UserError(
         {{{file, 0, 0}, fmt::format("no step is in this log; lines of {} are known", interchange::log_dialects())}});
+  if (given.empty() && !from.says_run)
+    throw UserError({{{file, 0, 0}, "does not say what the run was; give its scenario before --log or --from"}});
   LoggedCase one{{}, given, nullptr};
   one.run.file = file, one.run.log = std::move(*log);
   std::optional<scenario::Scenario> scenario;
@@ -69,14 +83,27 @@ LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, c
 
 }  // namespace
 
-std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions& options, const std::string& given) {
-  if (!given.empty() && !(options.world.empty() && options.cluster.empty()))
-    throw UserError("the scenario says machine and GPUs; leave --cluster and --world out");
+std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions& options, const std::string& given,
+                                  GivenScenario of) {
   auto inputs = options.logs;
   if (!given.empty()) inputs.push_back(given);
   check_outputs(common, {}, inputs);
+  std::vector<LogText> texts;
+  for (const auto& file : options.logs) texts.push_back(text_of(common, file));
+  const auto own = [&](const LogText& log) {
+    return given.empty() || (of == GivenScenario::where_none_is_said && log.says_run);
+  };
+  const auto owning = std::count_if(texts.begin(), texts.end(), own);
+  if (owning == 0 && !(options.world.empty() && options.cluster.empty()))
+    throw UserError("the scenario says machine and GPUs; leave --cluster and --world out");
+  if (of == GivenScenario::where_none_is_said) {
+    if (!given.empty() && owning == std::ptrdiff_t(texts.size()))
+      throw UserError(fmt::format("{} has no effect: each of these logs says what its run was; leave it out", given));
+    if (owning > 0 && options.cluster.empty())
+      throw UserError("calibrate --from: --cluster says which machine the logs are of (rehearse list clusters)");
+  }
   std::vector<LoggedCase> all;
-  for (const auto& file : options.logs) all.push_back(read_log_of(common, options, file, given));
+  for (const auto& log : texts) all.push_back(read_log_of(common, options, log, own(log) ? "" : given));
   return all;
 }
 

@@ -23,7 +23,12 @@ struct LoggedCase {
   std::shared_ptr<const scenario::Files> files;  // in which it is; null: those of the session
 };
 
-// `given`: the scenario's file, or empty where each log says its own. Throws UserError: no step, no scenario.
-std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions& options, const std::string& given);
+// For which logs a scenario is that somebody gives: all, or those that do not say what the run was.
+enum class GivenScenario : std::uint8_t { of_all, where_none_is_said };
+
+// `given`: the scenario's file, or empty where each log says its own. Throws UserError: no step, no scenario, an option
+// without effect.
+std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions& options, const std::string& given,
+                                  GivenScenario of = GivenScenario::of_all);
 
 }  // namespace rehearsal::cli
