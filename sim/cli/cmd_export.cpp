@@ -59,10 +59,7 @@ int run_export(Session& session, const Arguments& arguments) {
     export_chakra(common, path);
     return 0;
   }
-  const auto scenario = scenario::load(path, common.set, {}, session.files());
-  warn(common, scenario.warnings);
-  if (!scenario.concrete)
-    throw UserError(fmt::format("{}: given 'costs' are of no model and no machine, which other tools want", path));
+  const auto scenario = scenario_of_model(common, path, common.set);
   interchange::Lacks lacks;
   const auto written = interchange::registry().at(as).write(scenario, lacks);
   std::vector<std::string> warnings;

@@ -7,7 +7,6 @@
 #include "answer/lowered_job.hpp"
 #include "base/error.hpp"
 #include "report/chakra.hpp"
-#include "scenario/scenario.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -20,6 +19,15 @@ bool says(const std::vector<std::string>& sets, std::string_view key) {
 
 }  // namespace
 
+scenario::Scenario scenario_of_model(const CommonOptions& common, const std::string& path,
+                                     const std::vector<std::string>& sets) {
+  auto scenario = scenario::load(path, sets, {}, common.session.files());
+  warn(common, scenario.warnings);
+  if (!scenario.concrete)
+    throw UserError(fmt::format("{}: given 'costs' are of no model and no machine, which other tools want", path));
+  return scenario;
+}
+
 void export_chakra(const CommonOptions& common, const std::string& path) {
   if (common.output.empty() || common.output == "-")
     throw UserError("export --as chakra: --output PREFIX names the files, PREFIX.RANK.et and PREFIX.json");
@@ -29,10 +37,7 @@ void export_chakra(const CommonOptions& common, const std::string& path) {
     throw UserError("export --as chakra writes every rank: leave simulate.symmetry=auto out");
   if (!says(sets, "simulate.symmetry=")) sets.push_back("simulate.symmetry=off");
   if (!says(sets, "simulate.detail=")) sets.push_back("simulate.detail=operator");
-  const auto scenario = scenario::load(path, sets, {}, common.session.files());
-  warn(common, scenario.warnings);
-  if (!scenario.concrete)
-    throw UserError(fmt::format("{}: given 'costs' have no bytes, which another simulator prices", path));
+  const auto scenario = scenario_of_model(common, path, sets);
   if (scenario.data_parallel.served())
     throw UserError(
         fmt::format("{}: workers and parameter servers have messages of several iterations on their way at "

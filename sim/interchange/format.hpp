@@ -23,7 +23,8 @@ struct Format {
   std::string summary;                          // what it says of a scenario
   bool (*recognises)(const Source&) = nullptr;  // by content alone; null: only written
   void (*read)(Sources&, const Source&, ScenarioDraft&) = nullptr;
-  // The scenario in this format; appends what it has no word for. Null: only read.
+  // A scenario of a model (`concrete`) in this format; appends what it has no word for. Throws UserError where without
+  // that the tool would refuse what is written. Null: only read.
   std::string (*write)(const scenario::Scenario&, Lacks&) = nullptr;
   bool writes_graph = false;  // of the task graph of a scenario, which `rehearse export` makes (cli/export_chakra.hpp)
 };

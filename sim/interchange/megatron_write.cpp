@@ -32,10 +32,6 @@ class MegatronWriter {
   MegatronWriter(const scenario::Scenario& s, Lacks& lacks) : s_(s), p_(s.parallelism), lacks_(lacks) {}
 
   std::string write() {
-    if (!s_.concrete) {
-      lacks_.push_back("costs: Megatron-LM trains a model, and this scenario has times of stages instead");
-      return "";
-    }
     model();
     layout();
     batch();
@@ -69,7 +65,7 @@ class MegatronWriter {
   void model() {
     const auto& m = c().model;
     if (m.family == models::Family::mlp || m.family == models::Family::u_transformer)
-      return lack("model.family: Megatron-LM has no layers of this kind");
+      throw UserError(fmt::format("{}: Megatron-LM trains transformers, and has no layers of this kind", m.name));
     covers({"model.family", "model.layers", "model.hidden", "model.heads", "model.vocabulary", "model.sequence",
             "model.tie_embeddings", "model.ffn", "model.ffn_kind", "model.kv_heads", "model.head_dim"});
     arg("--hidden-size", m.hidden), arg("--num-attention-heads", m.heads);
@@ -165,7 +161,8 @@ class MegatronWriter {
     covers({"partition", "partition.kind", "partition.layers", "partition.layout", "schedule.group", "schedule.name",
             "schedule"});
     if (s_.schedule.name != "1f1b" && s_.schedule.name != "interleaved-1f1b")
-      lack(fmt::format("schedule {}: Megatron-LM has 1f1b and interleaved-1f1b", s_.schedule.name));
+      lack(fmt::format("schedule {}: Megatron-LM has 1f1b and interleaved-1f1b, and runs {} with these arguments",
+                       s_.schedule.name, p_.chunks > 1 ? "interleaved-1f1b" : "1f1b"));
     if (p_.pipeline == 1) {
       if (!pattern_.empty()) arg("--hybrid-layer-pattern", pattern_);
       return;

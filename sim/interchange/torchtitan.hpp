@@ -24,6 +24,8 @@ inline constexpr std::array<TorchSchedule, 7> kTorchSchedules{{{"1F1B", "1f1b", 
                                                                {"ZBVZeroBubble", "zb-v-hand", true},
                                                                {"DualPipeV", "dualpipev", true}}};
 
+std::vector<std::string> torch_schedules();  // theirs
+
 // Layers of each stage: torchtitan counts the ends of the model as so many layers and deals all out evenly, the first
 // stages getting one more (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part). Empty if that leaves a
 // stage with less than none.

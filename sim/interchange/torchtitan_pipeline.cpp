@@ -12,6 +12,12 @@ namespace rehearsal::interchange {
 
 using scenario::Node;
 
+std::vector<std::string> torch_schedules() {
+  std::vector<std::string> names;
+  for (const auto& one : kTorchSchedules) names.emplace_back(one.theirs);
+  return names;
+}
+
 std::vector<std::int64_t> torchtitan_stages(std::int64_t stages, std::int64_t layers, std::int64_t first_less,
                                             std::int64_t last_less) {
   if (stages < 1 || layers < 1 || stages > layers + first_less + last_less) return {};
@@ -47,9 +53,7 @@ class TorchtitanPipeline {
       const auto* found = std::find_if(kTorchSchedules.begin(), kTorchSchedules.end(),
                                        [&word](const auto& one) { return one.theirs == word; });
       if (found == kTorchSchedules.end()) {
-        std::vector<std::string> names;
-        for (const auto& one : kTorchSchedules) names.emplace_back(one.theirs);
-        wrong(*named->at, fmt::format("unknown schedule '{}'; known are {}", word, fmt::join(names, ", ")));
+        wrong(*named->at, fmt::format("unknown schedule '{}'; known are {}", word, fmt::join(torch_schedules(), ", ")));
       }
       if (named)
         draft_.say("schedule", found->ours, *named->at, named->word);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
 #include "interchange/torchtitan.hpp"
 #include "plan/partition.hpp"
 
@@ -72,9 +71,13 @@ class TorchtitanWriter {
       put("name", known->name), put("flavor", known->flavor);
     } else {
       module_ = "MODEL";
-      lack(fmt::format("model {}: torchtitan has no flavor of it; its dimensions belong in torchtitan/models",
-                       c_.model.name));
-      put("name", c_.model.name), put("flavor", "unknown");
+      std::vector<std::string> names;
+      for (const auto& one : kFlavors) names.emplace_back(one.ours);
+      lack(
+          fmt::format("model {}: torchtitan has flavors of {}. Add this one to torchtitan/models, and its name and "
+                      "flavor to the file: without them torchtitan trains its debugmodel",
+                      c_.model.name, fmt::join(names, ", ")));
+      text_ += "# name and flavor: as the model is called in torchtitan/models, once it is there\n";
     }
     auto converters = Json::array();
     if (c_.training.precision == Precision::fp8)
@@ -159,14 +162,13 @@ class TorchtitanWriter {
     if (p_.pipeline == 1) return;
     const auto* known = std::find_if(kTorchSchedules.begin(), kTorchSchedules.end(),
                                      [this](const auto& one) { return s_.schedule.name == one.ours; });
+    const char* substitute = p_.chunks > 1 ? "Interleaved1F1B" : "1F1B";
     if (s_.schedule.imported)
       lack("schedule.file: give its path as pipeline_parallel_schedule_csv");
     else if (known == kTorchSchedules.end())
-      lack(fmt::format("schedule {}: not one of torch.distributed.pipelining", s_.schedule.name));
-    const bool several = p_.chunks > 1;
-    say("pipeline_parallel_schedule", known != kTorchSchedules.end() ? known->theirs
-                                      : several                      ? "Interleaved1F1B"
-                                                                     : "1F1B");
+      lack(fmt::format("schedule {}: torch.distributed.pipelining has {}; {} is written", s_.schedule.name,
+                       fmt::join(torch_schedules(), ", "), substitute));
+    say("pipeline_parallel_schedule", known != kTorchSchedules.end() ? known->theirs : substitute);
     say("pipeline_parallel_microbatch_size", s_.batch.micro);
     if (c_.partition.kind == plan::Partition::Kind::balanced) {
       lack("partition balanced: depends on times; layers are dealt out evenly");
@@ -298,8 +300,6 @@ class TorchtitanWriter {
 }  // namespace
 
 std::string torchtitan_text(const scenario::Scenario& scenario, Lacks& lacks) {
-  if (!scenario.concrete)
-    throw UserError("a scenario with 'costs' trains no model; torchtitan's configuration is of one with 'model'");
   return TorchtitanWriter(scenario, lacks).text();
 }
 

@@ -151,7 +151,7 @@ assert refused.returncode == 2 and "--output PREFIX" in refused.stderr, refused
 for_each_kind = subprocess.run([BINARY, "export", str(ROOT / "scenarios/llama3-8b-dgx-h100.yaml"), "--as", "chakra",
                                 "--output", "x", "--set", "simulate.symmetry=auto"], capture_output=True, text=True)
 assert for_each_kind.returncode == 2 and "writes every rank" in for_each_kind.stderr, for_each_kind
-for name, why in ("parameter-servers-64xa100", "parameter servers"), ("teaching-1f1b-8-stages", "no bytes"):
+for name, why in ("parameter-servers-64xa100", "parameter servers"), ("teaching-1f1b-8-stages", "of no model"):
     refused = subprocess.run([BINARY, "export", str(ROOT / f"scenarios/{name}.yaml"), "--as", "chakra", "--output", "x"],
                              capture_output=True, text=True)
     assert refused.returncode == 2 and why in refused.stderr, refused
