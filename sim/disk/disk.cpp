@@ -64,7 +64,8 @@ std::string Disk::read(const std::string& path, std::size_t limit) const {
     text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (text.size() > limit) refuse(path, fmt::format("is larger than {} MiB; this is no scenario", limit >> 20));
+    if (text.size() > limit)
+      refuse(path, fmt::format("is larger than {} MiB, the most that is read of such a file", limit >> 20));
     if (got == 0) break;
   }
   return text;

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "interchange/keys.hpp"
 
@@ -92,6 +93,10 @@ constexpr std::array kLines{LogLine{"Megatron", "elapsed time per iteration (ms)
                             LogLine{"DeepSpeed", "currsamplespersec=", kDeepSpeed},
                             LogLine{"Hugging Face Trainer", "'train_runtime':", kTrainer, true,
                                     "the mean of the whole run, its first steps and evaluations included"}};
+
+// Lines before the first step of a run, once more where it is resumed: training.py of Megatron-LM, train.py of
+// torchtitan.
+constexpr std::string_view kStarts[] = {"[before the start of training step]", "training starts at step"};
 
 // Without the terminal's colours, ESC [ ... letter, which trainers print into files, too.
 std::string without_colours(std::string_view line) {
@@ -190,8 +195,10 @@ double median(std::vector<double> values) {
 // Lines of the same iteration, one for each rank, are one.
 class Gathered {
  public:
-  void add(const LoggedSteps& step) {
-    for (std::size_t back = 1; back <= std::min(kRanksApart, steps_.size()); ++back) {
+  void start() { started_ = !steps_.empty(); }
+  void add(LoggedSteps step) {
+    step.restarted = std::exchange(started_, false);
+    for (std::size_t back = 1; !step.restarted && back <= std::min(kRanksApart, steps_.size()); ++back) {
       auto& [same, lines] = steps_[steps_.size() - back];
       if (same.iteration != step.iteration) continue;
       lines++;
@@ -212,10 +219,12 @@ class Gathered {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       all.push_back(steps_[i].first);
       const auto since = distance(i);
-      if (since > 0 && (usual == 0 || since <= kGap * usual))
+      const bool next = since > 0 && (usual == 0 || since <= kGap * usual);
+      if (next)
         all.back().count = since;
       else if (usual > 0)
         all.back().count = usual;
+      all.back().restarted = i > 0 && (all.back().restarted || !next);
     }
     return all;
   }
@@ -225,6 +234,7 @@ class Gathered {
     return steps_[i].first.iteration - (i > 0 ? steps_[i - 1].first.iteration : 0);
   }
   std::vector<std::pair<LoggedSteps, double>> steps_;  // and their lines
+  bool started_ = false;                               // again, since the last of them
 };
 
 }  // namespace
@@ -248,6 +258,8 @@ std::optional<Log> read_log(std::string_view text) {
     const auto end = std::min(text.find_first_of("\n\r", at), text.size());
     const auto line = small_letters(without_colours(text.substr(at, std::min<std::size_t>(end - at, kLongestLine))));
     at = end + 1;
+    for (const auto& start : kStarts)
+      if (line.find(start) != line.npos) gathered.start();
     for (const auto& kind : kLines) {
       // Another dialect's line says the same step a second time.
       if (kind.step && of_steps && of_steps != &kind) continue;
@@ -285,27 +297,31 @@ std::optional<SteadySteps> steady(const Log& log, double samples, double tokens_
   }
   if (timed.empty()) return {};
   SteadySteps steady;
-  const auto warm_up = std::max(kWarmUp, std::int64_t(double(all) * kWarmUpShare));
-  std::size_t first = 0;
-  while (first + 1 < timed.size() && steady.dropped < warm_up && steady.dropped + timed[first].steps->count < all)
-    steady.dropped += timed[first++].steps->count;
-  std::sort(timed.begin() + std::ptrdiff_t(first), timed.end(),
-            [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
-  for (std::size_t i = first; i < timed.size(); ++i) steady.iterations += timed[i].steps->count;
+  auto warm_up = std::max(kWarmUp, std::int64_t(double(all) * kWarmUpShare));
+  std::int64_t since = 0;  // iterations left out since the last start
+  std::erase_if(timed, [&](const Timed& one) {
+    if (one.steps->restarted) warm_up = kWarmUp, since = 0, ++steady.restarts;
+    const auto count = one.steps->count;
+    if (since >= warm_up || steady.dropped + count >= all) return false;
+    since += count, steady.dropped += count;
+    return true;
+  });
+  std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+  for (const auto& one : timed) steady.iterations += one.steps->count;
   const auto quantile = [&](double share) {  // each line counts as often as it has iterations
     double seen = 0;
-    for (std::size_t i = first; i < timed.size(); ++i) {
-      seen += double(timed[i].steps->count);
-      if (seen >= share * double(steady.iterations)) return timed[i].seconds;
+    for (const auto& one : timed) {
+      seen += double(one.steps->count);
+      if (seen >= share * double(steady.iterations)) return one.seconds;
     }
     return timed.back().seconds;
   };
-  steady.lines = timed.size() - first;
+  steady.lines = timed.size();
   steady.seconds = quantile(.5), steady.low = quantile(.1), steady.high = quantile(.9);
   std::vector<double> tflops;
-  for (std::size_t i = first; i < timed.size(); ++i) {
-    if (timed[i].seconds > kStraggles * steady.seconds) steady.stragglers.push_back(timed[i].steps->iteration);
-    if (timed[i].steps->tflops) tflops.push_back(*timed[i].steps->tflops);
+  for (const auto& one : timed) {
+    if (one.seconds > kStraggles * steady.seconds) steady.stragglers.push_back(one.steps->iteration);
+    if (one.steps->tflops) tflops.push_back(*one.steps->tflops);
   }
   std::sort(steady.stragglers.begin(), steady.stragglers.end());
   if (!tflops.empty()) steady.tflops = median(std::move(tflops));

@@ -13,6 +13,7 @@ namespace rehearsal::interchange {
 struct LoggedSteps {
   std::int64_t iteration = 0;              // the last of them
   std::int64_t count = 1;                  // iterations that the line is the mean of
+  bool restarted = false;                  // the first line after the run was started again
   std::optional<double> seconds;           // of an iteration
   std::optional<double> samples_per_s;     // of all GPUs
   std::optional<double> tokens_per_s_gpu;  // of one GPU
@@ -32,12 +33,14 @@ std::optional<Log> read_log(std::string_view text);
 // The trainers whose logs are read, for messages.
 std::string log_dialects();
 
-// Steps as they are in the long run: without the first ones, in which memory is allocated and kernels are compiled.
+// Steps as they are in the long run: without the first ones, in which memory is allocated and kernels are compiled, and
+// those after each restart.
 struct SteadySteps {
   double seconds = 0;        // the median over iterations
   double low = 0, high = 0;  // 10 % of the iterations are shorter, 10 % longer
   std::int64_t iterations = 0;
-  std::int64_t dropped = 0;              // the first ones
+  std::int64_t dropped = 0;  // the first ones, and those after restarts
+  std::int64_t restarts = 0;
   std::size_t lines = 0;                 // of progress that the iterations are of
   std::vector<std::int64_t> stragglers;  // iterations that took more than 1.2 medians, the last of each line
   std::optional<double> tflops;          // their median

@@ -167,8 +167,37 @@ class TomlTree {
 
 }  // namespace
 
+std::string as_utf8(std::string text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kMark)) return text.substr(kMark.size());
+  const bool little = text.starts_with("\xFF\xFE");
+  if (!little && !text.starts_with("\xFE\xFF")) return text;
+  const auto unit = [&](std::size_t at) -> std::uint32_t {
+    if (at + 1 >= text.size()) return 0;
+    const auto a = static_cast<unsigned char>(text[at]), b = static_cast<unsigned char>(text[at + 1]);
+    return little ? std::uint32_t(b << 8 | a) : std::uint32_t(a << 8 | b);
+  };
+  std::string utf8;
+  utf8.reserve(text.size() / 2);
+  for (std::size_t at = 2; at + 1 < text.size(); at += 2) {
+    auto code = unit(at);
+    if (const auto low = unit(at + 2); code >> 10 == 0xD800 >> 10 && low >> 10 == 0xDC00 >> 10)
+      code = 0x10000 + ((code & 0x3FF) << 10 | (low & 0x3FF)), at += 2;
+    const auto following = [&](int shift) { utf8 += char(0x80 | (code >> shift & 0x3F)); };
+    if (code < 0x80) {
+      utf8 += char(code);
+    } else if (code < 0x800) {
+      utf8 += char(0xC0 | code >> 6), following(0);
+    } else if (code < 0x10000) {
+      utf8 += char(0xE0 | code >> 12), following(6), following(0);
+    } else {
+      utf8 += char(0xF0 | code >> 18), following(12), following(6), following(0);
+    }
+  }
+  return utf8;
+}
+
 std::string_view from_first_word(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const auto begin = text.find_first_not_of(" \t\r\n");
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
 }
@@ -243,7 +272,7 @@ const Source& Sources::read(const std::string& path) { return text(path, files_.
 
 const Source& Sources::text(std::string name, std::string text) {
   Source& source = sources_.emplace_back();
-  source.name = std::move(name), source.text = std::move(text);
+  source.name = std::move(name), source.text = as_utf8(std::move(text));
   if (from_first_word(source.text).empty()) throw UserError({{{source.name, 1, 1}, "is empty"}});
   const auto first = from_first_word(source.text);
   if (is_binary(source.text)) {

@@ -29,6 +29,9 @@ struct Source {
   bool begins_with_line(std::string_view containing, int lines = 200) const;
 };
 
+// A text as UTF-8 without a mark of its order of bytes: what such a mark says is UTF-16, as Windows writes logs, is
+// converted.
+std::string as_utf8(std::string text);
 // A text from its first word on; empty if it has none.
 std::string_view from_first_word(std::string_view text);
 // The JSON object that a text begins with; empty if it does not end.

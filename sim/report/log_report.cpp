@@ -70,7 +70,8 @@ Shown<LoggedRun> logged_run() {
               of_steps(&interchange::SteadySteps::high))
       .figure("iterations", Unit::none, "iterations", "that the median is of",
               of_steps(&interchange::SteadySteps::iterations))
-      .figure("dropped", Unit::none, "dropped", "first iterations, in which memory is allocated and kernels compiled",
+      .figure("dropped", Unit::none, "dropped",
+              "first iterations, in which memory is allocated and kernels compiled, also after restarts",
               of_steps(&interchange::SteadySteps::dropped))
       .figure("stragglers", Unit::none, "stragglers", "iterations that took more than 1.2 medians",
               of_steps(&interchange::SteadySteps::stragglers))
@@ -98,7 +99,10 @@ std::string single(const LoggedRun& run, const Showing& shown, const page::Paint
   text += fmt::format("\n  Error        {}", paint.bold(value("/error")));
   if (const auto in = run.in_band()) text += *in ? "   within the band" : "   OUTSIDE the band";
   text += "\n";
-  if (m.dropped > 0)
+  if (m.restarts > 0)
+    text += fmt::format("  Warm-up      {} iterations at the start and after {} restart{} are left out\n", m.dropped,
+                        m.restarts, m.restarts == 1 ? "" : "s");
+  else if (m.dropped > 0)
     text +=
         fmt::format("  Warm-up      the first {} iteration{} left out\n", m.dropped, m.dropped == 1 ? " is" : "s are");
   else

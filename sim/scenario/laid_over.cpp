@@ -28,8 +28,8 @@ std::string LaidOver::read(const std::string& path, std::size_t limit) const {
   const auto* text = find(path);
   if (!text) return behind_.read(path, limit);
   if (text->size() > limit)
-    throw UserError(
-        std::vector{Diagnostic{{path, 0, 0}, fmt::format("is larger than {} MiB; this is no scenario", limit >> 20)}});
+    throw UserError(std::vector{Diagnostic{
+        {path, 0, 0}, fmt::format("is larger than {} MiB, the most that is read of such a file", limit >> 20)}});
   return *text;
 }
 
