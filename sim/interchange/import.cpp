@@ -9,6 +9,7 @@
 #include "base/program.hpp"
 #include "interchange/conclude.hpp"
 #include "interchange/keys.hpp"
+#include "interchange/machine.hpp"
 #include "scenario/check.hpp"
 
 namespace rehearsal::interchange {
@@ -83,17 +84,12 @@ const Format& format_of(const Source& source, const std::string& as) {
 // Errors of the scenario that was made, with the origins of the values on their lines.
 std::vector<Diagnostic> at_origin(const std::vector<Diagnostic>& errors, const std::string& name,
                                   const std::string& yaml) {
-  std::vector<std::string_view> lines;
-  for (std::size_t at = 0; at < yaml.size();) {
-    const auto end = std::min(yaml.find('\n', at), yaml.size());
-    lines.push_back(std::string_view(yaml).substr(at, end - at));
-    at = end + 1;
-  }
+  const auto lines = lines_of(yaml);
   std::vector<Diagnostic> all;
   for (const auto& [where, message] : errors) {
     auto text = message;
     if (where.file == name && where.line > 0 && std::size_t(where.line) <= lines.size()) {
-      auto line = lines[std::size_t(where.line) - 1];
+      std::string_view line = lines[std::size_t(where.line) - 1].text;
       while (line.starts_with(' ')) line.remove_prefix(1);
       const auto comment = line.find(" # ");
       if (comment != line.npos) {
@@ -113,13 +109,7 @@ std::vector<Diagnostic> at_origin(const std::vector<Diagnostic>& errors, const s
 // The keys below `cluster:` as those of a file, each on its own line.
 std::string below_cluster(std::string_view yaml) {
   std::string all;
-  for (std::size_t at = 0; at < yaml.size();) {
-    const auto end = std::min(yaml.find('\n', at), yaml.size());
-    const auto line = yaml.substr(at, end - at);
-    if (line.starts_with("  ")) all += line.substr(2);
-    all += '\n';
-    at = end + 1;
-  }
+  for (const auto& line : lines_of(yaml)) all += (line.text.starts_with("  ") ? line.text.substr(2) : "") + "\n";
   return all;
 }
 

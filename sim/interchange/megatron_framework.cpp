@@ -75,10 +75,14 @@ class MegatronFramework {
   void overlap() {
     knob("gradient_overlap", "always", "overlap_grad_reduce", true);
     knob("gather_overlap", true, "overlap_param_gather", true);
-    if (run_.is("tp_comm_overlap") && run_.is("sequence_parallel"))
-      knob("async_tensor", true, "tp_comm_overlap", true);
-    else
-      run_.is("tp_comm_overlap");
+    if (run_.is("tp_comm_overlap")) {
+      // arguments.py, validate_args; a single rank has nothing to overlap.
+      if (!run_.is("sequence_parallel") && !run_.arguments.partial && run_.integer("tensor_model_parallel_size", 1) > 1)
+        run_.contradict("tp_comm_overlap",
+                        fmt::format("Megatron-LM refuses '{}' without '{}': give both, or neither",
+                                    run_.spelled("tp_comm_overlap"), run_.spelled("sequence_parallel")));
+      if (run_.is("sequence_parallel")) knob("async_tensor", true, "tp_comm_overlap", true);
+    }
     // Sends of interleaved stages; others are not hidden, whatever it says (schedules.py).
     if (draft_.integer("parallelism.chunks", 1) > 1)
       knob("blocking_sends", true, "overlap_p2p_comm", false);

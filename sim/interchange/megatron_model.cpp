@@ -246,6 +246,11 @@ class MegatronModel {
       return;
     }
     if (counts && groups->value != heads_) draft_.say("model.kv_heads", groups->value, *groups->at, groups->word);
+    const bool usual = groups->value == 1 && run_.arguments.listed == Keys::Listed::everything;
+    if (!counts && groups->value != heads_ && !usual)
+      draft_.no_word(groups->at->where(), fmt::format("{} {}", groups->word, groups->value),
+                     fmt::format("without {} Megatron-LM ignores it: each head has keys of its own",
+                                 run_.spelled("group_query_attention")));
   }
 
   void say_flag(const std::string& key, const char* name) {

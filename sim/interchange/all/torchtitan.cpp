@@ -16,11 +16,16 @@ namespace {
 
 using scenario::Node;
 
+// Before 0.1, which had batch and degrees in one section.
+bool is_old(const Source& source) {
+  return source.kind == Source::Kind::toml && source.has({"training.batch_size", "training.seq_len"});
+}
+
 bool recognises(const Source& source) {
   return source.has({"model.flavor"}) || source.has({"model_spec", "parallelism"}) ||
          source.has({"parallelism.data_parallel_shard_degree"}) ||
          source.has({"parallelism.tensor_parallel_degree", "training"}) ||
-         source.has({"training.local_batch_size", "training.seq_len"});
+         source.has({"training.local_batch_size", "training.seq_len"}) || is_old(source);
 }
 
 class Titan {

@@ -181,8 +181,9 @@ TEST_CASE("iterations that a resumed run does not hold weigh nothing; ranks out 
   for (int i = 5001; i <= 5009; ++i) line(i, "2000");
   const auto resumed = steady(*read_log(text), 0, 0);
   CHECK(resumed->seconds == 1);
-  CHECK(resumed->dropped == 6);
-  CHECK(resumed->iterations == 54);
+  CHECK(resumed->restarts == 1);
+  CHECK(resumed->dropped == 10);
+  CHECK(resumed->iterations == 50);
   text.clear();
   for (int i = 1; i <= 20; ++i) line(i + 1, "1000"), line(i, "3000");
   const auto ranks = read_log(text);
@@ -191,4 +192,30 @@ TEST_CASE("iterations that a resumed run does not hold weigh nothing; ranks out 
   text.clear();
   line(1, "1e300"), line(2, "1e-300"), line(3, "1000");
   CHECK(read_log(text)->steps.size() == 1);
+}
+
+TEST_CASE("a resumed run warms up again: where its iterations go back, or where it says that it starts") {
+  std::string text = "[before the start of training step] datetime: 2026-01-02 03:04:05 \n";
+  const auto line = [&](int iteration, double ms) {
+    text += fmt::format(" iteration {:8}/     100 | elapsed time per iteration (ms): {:.1f} |\n", iteration, ms);
+  };
+  for (int i = 1; i <= 40; ++i) line(i, i <= 4 ? 3000 : 1000);
+  for (int i = 31; i <= 60; ++i) line(i, i <= 34 ? 5000 : 1000);  // from a checkpoint at 30
+  // From one at the last iteration: only the start tells. Its first line is not a second rank's.
+  text += "[before the start of training step] datetime: 2026-01-02 05:04:05 \n";
+  for (int i = 61; i <= 70; ++i) line(i, i <= 64 ? 7000 : 1000);
+  text += "[before the start of training step] datetime: 2026-01-02 06:04:05 \n";
+  for (int i = 70; i <= 79; ++i) line(i, i <= 73 ? 9000 : 1000);
+  const auto log = read_log(text);
+  REQUIRE(log->steps.size() == 90);
+  CHECK_FALSE(log->steps[0].restarted);
+  CHECK(log->steps[40].restarted);
+  CHECK(log->steps[70].restarted);
+  CHECK(log->steps[80].restarted);
+  const auto steps = steady(*log, 0, 0);
+  CHECK(steps->restarts == 3);
+  CHECK(steps->dropped == 9 + 4 + 4 + 4);  // a tenth of 90 in front
+  CHECK(steps->iterations == 90 - steps->dropped);
+  CHECK(steps->stragglers.empty());
+  CHECK(steps->high == 1);
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -349,6 +350,23 @@ TEST_CASE("each form is known by its content, and by one format alone") {
   interchange::Sources sources{scenario::disk()};
   CHECK(formats_of(sources.arguments({"torchrun", "x.py", "--num-layers", "2"})).size() == 1);
   CHECK(formats_of(sources.arguments({"deepspeed", "train.py", "--deepspeed", "ds.json"})).empty());
+}
+
+TEST_CASE("arguments that Megatron-LM refuses or ignores beside others") {
+  const auto overlap = kModel + "--tensor-model-parallel-size 2 --tp-comm-overlap";
+  CHECK(message_of([&] { of_words(overlap); }).find("refuses '--tp-comm-overlap' without '--sequence-parallel'") !=
+        std::string::npos);
+  CHECK(value_of(of_words(overlap + " --sequence-parallel"), "framework.async_tensor").dump() == "true");
+  CHECK_FALSE(of_words(kModel + "--tp-comm-overlap").draft.has("framework.async_tensor"));
+
+  const auto ignored = of_words(kModel + "--num-query-groups 4");
+  CHECK_FALSE(ignored.draft.has("model.kv_heads"));
+  REQUIRE(ignored.draft.unworded().size() >= 1);
+  const auto& all = ignored.draft.unworded();
+  CHECK(std::any_of(all.begin(), all.end(), [](const Left& left) {
+    return left.what == "--num-query-groups 4" && left.why.find("without --group-query-attention") != std::string::npos;
+  }));
+  CHECK(value_of(of_words(kModel + "--group-query-attention --num-query-groups 4"), "model.kv_heads").dump() == "4");
 }
 
 }  // namespace rehearsal::megatron_forms_test

@@ -310,16 +310,24 @@ TEST_CASE("what torchtitan has no word for is named, and what the user gave is n
                            "training.allocator (odd.yaml:7)", "placement (odd.yaml:8)", "framework megatron"})
     CHECK_MESSAGE(holds(all, part), part << " of " << all);
   CHECK(holds(text, "pipeline_parallel_degree = 2"));
+  // Keys that torchtitan would refuse are left out, and what it has is said.
+  CHECK(!holds(text, "flavor ="));
+  CHECK(holds(text, "pipeline_parallel_schedule = \"1F1B\""));
+  CHECK(holds(all, "has flavors of llama3-8b, "));
+  CHECK(holds(all, "pipelining has 1F1B, GPipe, "));
+  CHECK(holds(all, "; 1F1B is written"));
+}
+
+TEST_CASE("the TOML of before 0.1 is known, and says where its words are now") {
   CHECK(holds(refusal([] {
-                Lacks none;
-                registry()
-                    .at("torchtitan")
-                    .write(scenario::load_text("version: 1\nparallelism: {pipeline: 2}\nbatch: {microbatches: 4}\n"
-                                               "costs: {forward: 1ms, backward: 1ms, weight: 1ms}\n",
-                                               "costs.yaml", {}, beside()),
-                           none);
+                import({.files =
+                        { "old.toml" }},
+                       scenario::LaidOver(
+                           {{ "old.toml",
+                              "[training]\nbatch_size = 8\nseq_len = 2048\n"
+                              "tensor_parallel_degree = 2\n" }}));
               }),
-              "trains no model"));
+              "'training.tensor_parallel_degree' is a word of torchtitan before 0.1"));
 }
 
 }  // namespace rehearsal::interchange::trainers
