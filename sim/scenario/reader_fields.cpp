@@ -299,11 +299,12 @@ bool MapReader::fill_group(const fields::Description& description, void* object,
     if (read.starts_with(key + ".")) below.find(read.substr(key.size() + 1));
   below.finish();
   if (problems_.unread() == before) below.check(description, object, key);
-  if (citations_ && !(shared.sources.empty() && shared.assumed.empty()))
+  if (citations_ && !(shared.sources.empty() && shared.assumed.empty() && shared.fitted.empty()))
     for (const auto& e : node->entries) {
       const auto path = prefix_ + name + "." + e.key->text;
       if (!shared.sources.empty()) citations_->sources.emplace(path, shared.sources.begin()->second);
       if (!shared.assumed.empty()) citations_->assumed.push_back(path);
+      if (!shared.fitted.empty()) citations_->fitted.push_back(path);
     }
   return true;
 }
