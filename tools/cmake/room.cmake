@@ -2,11 +2,11 @@
 #
 # One room of the house = one static library named after its folder. Each room gets an include folder of its own that
 # holds one symbolic link to its sources, and passes it on to the rooms that use it: an include of a room that is not
-# in USES (or below one that is) does not compile. `search/` holds more of a room's sources. `all/`, `topology/`,
-# `planners/` and `optimizers/` hold plug-ins: every file X.cpp there defines register_X(Registry&), and a generated
-# file calls them in sorted order (no static initialisers, which a linker drops). APART: files that share names with
-# others of the room, so that they are not compiled in one batch with them (batches.cmake). COLD: runs once for an
-# answer, so a release compiles it with -O1, which takes a third less time.
+# in USES (or below one that is) does not compile. A folder below holds more of a room's sources, such as `search/`; but
+# `all/`, `topology/`, `planners/` and `optimizers/` hold plug-ins: every file X.cpp there defines register_X(Registry&),
+# and a generated file calls them in sorted order (no static initialisers, which a linker drops). APART: files that share
+# names with others of the room, so that they are not compiled in one batch with them (batches.cmake). COLD: runs once
+# for an answer, so a release compiles it with -O1, which takes a third less time.
 #
 # REHEARSAL_LEFT_OUT: rooms and files that this build does without (browser.cmake).
 function(room DIR)
@@ -20,14 +20,18 @@ function(room DIR)
   endforeach()
   get_filename_component(NAME ${DIR} NAME)
   set(SRC ${CMAKE_SOURCE_DIR}/${DIR})
-  file(GLOB SOURCES CONFIGURE_DEPENDS ${SRC}/*.cpp ${SRC}/search/*.cpp)
+  set(SHELVES all topology planners optimizers)
+  file(GLOB SOURCES CONFIGURE_DEPENDS ${SRC}/*.cpp ${SRC}/*/*.cpp)
+  foreach(SHELF ${SHELVES})
+    list(FILTER SOURCES EXCLUDE REGEX "/${SHELF}/[^/]*$")
+  endforeach()
   list(FILTER SOURCES EXCLUDE REGEX "/main\\.cpp$")
   if(REHEARSAL_LEFT_OUT)
     list(TRANSFORM REHEARSAL_LEFT_OUT PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE OUT)
     list(REMOVE_ITEM SOURCES ${OUT})
   endif()
   list(TRANSFORM R_APART PREPEND ${SRC}/)
-  foreach(SHELF all topology planners optimizers)
+  foreach(SHELF ${SHELVES})
     if(IS_DIRECTORY ${SRC}/${SHELF})
       file(GLOB PLUGINS CONFIGURE_DEPENDS ${SRC}/${SHELF}/*.cpp)
       list(SORT PLUGINS)
@@ -89,12 +93,12 @@ endfunction()
 
 # Every header must compile alone, with what SEES shows it (strict preset).
 function(room_headers_alone NAME SRC SEES)
-  file(GLOB HEADERS CONFIGURE_DEPENDS ${SRC}/*.hpp)
+  file(GLOB HEADERS RELATIVE ${SRC} CONFIGURE_DEPENDS ${SRC}/*.hpp ${SRC}/*/*.hpp)
   set(TUS "")
   foreach(H ${HEADERS})
-    get_filename_component(X ${H} NAME_WE)
+    string(REGEX REPLACE "[/.]" "_" X ${H})
     set(TU ${CMAKE_BINARY_DIR}/generated/alone_${NAME}_${X}.cpp)
-    file(GENERATE OUTPUT ${TU} CONTENT "#include \"${NAME}/${X}.hpp\"\n#include \"${NAME}/${X}.hpp\"\n")
+    file(GENERATE OUTPUT ${TU} CONTENT "#include \"${NAME}/${H}\"\n#include \"${NAME}/${H}\"\n")
     list(APPEND TUS ${TU})
   endforeach()
   if(TUS)

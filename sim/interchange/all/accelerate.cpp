@@ -2,7 +2,7 @@
 // the states of the training. It says nothing of the model and of the batch.
 #include "interchange/deepspeed.hpp"
 #include "interchange/format.hpp"
-#include "interchange/hf_trainer.hpp"
+#include "interchange/huggingface/trainer.hpp"
 #include "interchange/keys.hpp"
 
 namespace rehearsal::interchange {

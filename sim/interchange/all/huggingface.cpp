@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "interchange/format.hpp"
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {

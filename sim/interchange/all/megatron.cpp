@@ -7,8 +7,8 @@
 
 #include "base/error.hpp"
 #include "interchange/format.hpp"
-#include "interchange/megatron.hpp"
-#include "interchange/megatron_write.hpp"
+#include "interchange/megatron/arguments.hpp"
+#include "interchange/megatron/write.hpp"
 
 namespace rehearsal::interchange {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "interchange/format.hpp"
 #include "interchange/keys.hpp"
-#include "interchange/megatron.hpp"
+#include "interchange/megatron/arguments.hpp"
 #include "interchange/names.hpp"
 
 namespace rehearsal::interchange {

@@ -7,7 +7,7 @@
 
 #include "interchange/format.hpp"
 #include "interchange/keys.hpp"
-#include "interchange/megatron.hpp"
+#include "interchange/megatron/arguments.hpp"
 
 namespace rehearsal::interchange {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "interchange/format.hpp"
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "interchange/format.hpp"
 #include "interchange/keys.hpp"
-#include "interchange/megatron.hpp"
+#include "interchange/megatron/arguments.hpp"
 
 namespace rehearsal::interchange {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "interchange/hf_trainer.hpp"
+#include "interchange/huggingface/trainer.hpp"
 
 namespace rehearsal::interchange {
 namespace {

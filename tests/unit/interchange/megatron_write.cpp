@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 #include "interchange/import.hpp"
-#include "interchange/megatron_write.hpp"
+#include "interchange/megatron/write.hpp"
 #include "plan/partition.hpp"
 #include "scenario/fields.hpp"
 

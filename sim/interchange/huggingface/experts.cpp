@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {

@@ -1,5 +1,5 @@
-// The way back: what megatron_model.cpp, megatron_layout.cpp, megatron_training.cpp and megatron_framework.cpp read.
-#include "interchange/megatron_write.hpp"
+// The way back: what model.cpp, layout.cpp, training.cpp and framework.cpp read.
+#include "interchange/megatron/write.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <array>
 #include <set>
 
-#include "interchange/megatron_layers.hpp"
+#include "interchange/megatron/layers.hpp"
 #include "plan/mesh.hpp"
 #include "plan/partition.hpp"
 #include "scenario/fields.hpp"
@@ -24,7 +24,7 @@ bool beside_arguments(std::string_view key) {
   return key == "name" || key == "model.name" || key == "batch.sequence" || key == "parallelism.data";
 }
 
-// What megatron_framework.cpp takes the framework for.
+// What framework.cpp takes the framework for.
 constexpr std::string_view kReadAs = "megatron-lm-2025";
 
 class MegatronWriter {

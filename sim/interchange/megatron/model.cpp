@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/error.hpp"
-#include "interchange/megatron_reading.hpp"
+#include "interchange/megatron/reading.hpp"
 
 namespace rehearsal::interchange {
 

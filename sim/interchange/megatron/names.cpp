@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "interchange/megatron.hpp"
+#include "interchange/megatron/arguments.hpp"
 
 namespace rehearsal::interchange {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "interchange/megatron_reading.hpp"
+#include "interchange/megatron/reading.hpp"
 #include "plan/partition.hpp"
 
 namespace rehearsal::interchange {

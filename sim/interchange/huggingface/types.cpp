@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {

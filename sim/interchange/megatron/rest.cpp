@@ -1,7 +1,7 @@
 // Arguments without effect on time and memory of a training step, as far as a scenario knows them.
 #include <algorithm>
 
-#include "interchange/megatron_reading.hpp"
+#include "interchange/megatron/reading.hpp"
 
 namespace rehearsal::interchange {
 

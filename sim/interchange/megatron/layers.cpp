@@ -1,4 +1,4 @@
-#include "interchange/megatron_layers.hpp"
+#include "interchange/megatron/layers.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// One run's arguments while a scenario is made of them. Parts of read_megatron (megatron.hpp).
+// One run's arguments while a scenario is made of them. Parts of read_megatron (arguments.hpp).
 #pragma once
 #include <functional>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interchange/megatron.hpp"
+#include "interchange/megatron/arguments.hpp"
 
 namespace rehearsal::interchange {
 

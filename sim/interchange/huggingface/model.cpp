@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 #include "interchange/runs.hpp"
 
 namespace rehearsal::interchange {

@@ -1,4 +1,4 @@
-#include "interchange/hf_trainer.hpp"
+#include "interchange/huggingface/trainer.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interchange/megatron_reading.hpp"
+#include "interchange/megatron/reading.hpp"
 
 namespace rehearsal::interchange {
 

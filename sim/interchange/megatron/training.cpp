@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "interchange/megatron_reading.hpp"
+#include "interchange/megatron/reading.hpp"
 
 namespace rehearsal::interchange {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <tuple>
 
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {

@@ -1,4 +1,4 @@
-#include "interchange/megatron_reading.hpp"
+#include "interchange/megatron/reading.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "base/error.hpp"
-#include "interchange/megatron.hpp"
+#include "interchange/megatron/arguments.hpp"
 
 namespace rehearsal::interchange {
 

@@ -1,7 +1,7 @@
 // The tower in front of a model, in the words of its family.
 #include <fmt/format.h>
 
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {

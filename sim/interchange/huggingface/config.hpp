@@ -1,5 +1,5 @@
 // A Hugging Face configuration of a model (`config.json`, and what other tools embed of one) to `model.*`. What code of
-// transformers does for a type of model without a key that says so is a table of types (hf_types.cpp).
+// transformers does for a type of model without a key that says so is a table of types (types.cpp).
 #pragma once
 #include <cstdint>
 #include <set>

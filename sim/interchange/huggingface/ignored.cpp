@@ -2,7 +2,7 @@
 // configurations of single models).
 #include <algorithm>
 
-#include "interchange/hf_config.hpp"
+#include "interchange/huggingface/config.hpp"
 
 namespace rehearsal::interchange {
 namespace {
