@@ -352,6 +352,18 @@ TEST_CASE("each form is known by its content, and by one format alone") {
   CHECK(formats_of(sources.arguments({"deepspeed", "train.py", "--deepspeed", "ds.json"})).empty());
 }
 
+TEST_CASE("arguments of 2026 are known, and what is taken in their place is said") {
+  const auto run = of_words(kModel +
+                            "--enable-hyper-connections --num-residual-streams 4 --gpu-sniff-test-interval 100 "
+                            "--use-transformer-engine-op-fuser --runtime-time-unit hours --hybrid-context-parallel");
+  CHECK(run.draft.unknown().empty());
+  const auto& all = run.draft.unworded();
+  for (const char* name :
+       {"--enable-hyper-connections", "--use-transformer-engine-op-fuser", "--hybrid-context-parallel"})
+    CHECK(std::any_of(all.begin(), all.end(),
+                      [name](const Left& left) { return left.what.starts_with(name) && !left.why.empty(); }));
+}
+
 TEST_CASE("arguments that Megatron-LM refuses or ignores beside others") {
   const auto overlap = kModel + "--tensor-model-parallel-size 2 --tp-comm-overlap";
   CHECK(message_of([&] { of_words(overlap); }).find("refuses '--tp-comm-overlap' without '--sequence-parallel'") !=
