@@ -1,6 +1,6 @@
 // The arguments of Hugging Face's Trainer, as `TrainingArguments.to_json_string()` writes them and `args.json` of many
 // scripts keeps them: batch, precision, optimizer, recomputation, DeepSpeed or FSDP. The model is in its config.json.
-#include "interchange/hf_trainer.hpp"
+#include "interchange/huggingface/trainer.hpp"
 
 namespace rehearsal::interchange {
 namespace {
