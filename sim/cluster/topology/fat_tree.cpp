@@ -16,7 +16,7 @@ namespace {
 double over_leaf(const Machine& m) { return m.parameter("oversubscription"); }
 
 // Of an o : 1 leaf, o/(1 + o) of the ports lead down.
-std::int64_t below_leaf(const Machine& m) {
+std::int64_t gpus_below_leaf(const Machine& m) {
   const double down = m.parameter("radix") * over_leaf(m) / (1 + over_leaf(m));
   const auto nodes = static_cast<std::int64_t>(down / double(m.spec().nics_per_node) + 1e-9);
   return whole_domains(m, std::max<std::int64_t>(1, nodes) * m.spec().gpus_per_node);
@@ -27,12 +27,12 @@ bool three(const Machine& m) { return m.parameter("levels") > 2; }
 // A spine of two levels meets `radix` leaves; one of three half as many, the other ports lead to cores.
 std::int64_t below_spine(const Machine& m) {
   const auto leaves = static_cast<std::int64_t>(m.parameter("radix")) / (three(m) ? 2 : 1);
-  return below_leaf(m) * std::max<std::int64_t>(1, leaves);
+  return gpus_below_leaf(m) * std::max<std::int64_t>(1, leaves);
 }
 
 // Ports of a leaf up: equal ways, each at the rate of a NIC.
 std::int64_t uplinks(const Machine& m) {
-  const auto nics = below_leaf(m) / m.spec().gpus_per_node * m.spec().nics_per_node;
+  const auto nics = gpus_below_leaf(m) / m.spec().gpus_per_node * m.spec().nics_per_node;
   return std::max<std::int64_t>(1, std::llround(double(nics) / over_leaf(m)));
 }
 
@@ -57,7 +57,7 @@ void check(const Machine& m) {
 
 Path path(const Machine& m, std::int64_t a, std::int64_t b, std::int64_t stripe) {
   const auto leaf = [&](std::int64_t gpu) {
-    return Device{DeviceKind::leaf, static_cast<std::uint32_t>(gpu / below_leaf(m)), 0};
+    return Device{DeviceKind::leaf, static_cast<std::uint32_t>(gpu / gpus_below_leaf(m)), 0};
   };
   // All spines of a pod as one, as if packets were spread evenly; or the one that the switch hashes the flow to.
   const auto hashed = [&](std::uint64_t seed, std::int64_t ways) {
@@ -78,7 +78,7 @@ Path path(const Machine& m, std::int64_t a, std::int64_t b, std::int64_t stripe)
 }
 
 std::vector<Level> levels(const Machine& m) {
-  auto all = leaf_and_spine(m, below_leaf(m), over_leaf(m));
+  auto all = leaf_and_spine(m, gpus_below_leaf(m), over_leaf(m));
   if (below_spine(m) >= m.gpus()) return all;
   all.back().width = below_spine(m);
   all.push_back({"spine to core", m.gpus(),
