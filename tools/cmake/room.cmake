@@ -1,3 +1,12 @@
+# REHEARSAL_COLD: how a release compiles what runs once for an answer, beyond its own flags.
+set(REHEARSAL_COLD "")
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  set(REHEARSAL_COLD -O1)
+  if(EMSCRIPTEN)
+    set(REHEARSAL_COLD -Os)
+  endif()
+endif()
+
 # room(DIR [USES room...] [WITH package...] [APART file...] [COLD])
 #
 # One room of the house = one static library named after its folder. Each room gets an include folder of its own that
@@ -6,7 +15,7 @@
 # `all/`, `topology/`, `planners/` and `optimizers/` hold plug-ins: every file X.cpp there defines register_X(Registry&),
 # and a generated file calls them in sorted order (no static initialisers, which a linker drops). APART: files that share
 # names with others of the room, so that they are not compiled in one batch with them (batches.cmake). COLD: runs once
-# for an answer, so a release compiles it with -O1, which takes a third less time.
+# for an answer, so a release compiles it with -O1, which takes a third less time, and a page, which travels, with -Os.
 #
 # REHEARSAL_LEFT_OUT: rooms and files that this build does without (browser.cmake).
 function(room DIR)
@@ -52,8 +61,8 @@ function(room DIR)
     target_link_libraries(${NAME} PUBLIC ${R_USES} PRIVATE ${R_WITH})
     batched(${NAME} "${R_APART}")
     set(KIND rooms)
-    if(R_COLD AND CMAKE_BUILD_TYPE STREQUAL Release)
-      target_compile_options(${NAME} PRIVATE -O1)
+    if(R_COLD AND REHEARSAL_COLD)
+      target_compile_options(${NAME} PRIVATE ${REHEARSAL_COLD})
       set(KIND cold)
     endif()
     if(fmt::fmt IN_LIST R_WITH AND NOT DIR MATCHES "^hw/")
