@@ -13,22 +13,18 @@
 #include "report/reshard_report.hpp"
 #include "report/run_report.hpp"
 #include "report/schedule_report.hpp"
-#include "report/trace_report.hpp"
 #include "report/validate_report.hpp"
 
 namespace rehearsal::report {
 
 const std::vector<AnswerOf>& answers() {
-  static const std::vector<AnswerOf> kAnswers{{"run", run_answer()},
-                                              {"run of several jobs", jobs_answer()},
-                                              {"measure", run_answer()},
-                                              {"explain", explain_answer()},
-                                              {"compare", compare_answer()},
-                                              {"sweep", compare_answer()},
-                                              {"plan", plan_answer()},
-                                              {"validate", validate_answer()},
-                                              {"validate --trace", validate_trace_answer()},
-                                              {"validate --log", logged_answer()},
+  static const auto kAnswers = [] {
+    std::vector<AnswerOf> all{{"run", run_answer()},         {"run of several jobs", jobs_answer()},
+                              {"measure", run_answer()},     {"explain", explain_answer()},
+                              {"compare", compare_answer()}, {"sweep", compare_answer()},
+                              {"plan", plan_answer()},       {"validate", validate_answer()}};
+    for (auto& answer : trace_answers()) all.push_back(std::move(answer));
+    for (auto& answer : std::vector<AnswerOf>{{"validate --log", logged_answer()},
                                               {"import", imported_answer()},
                                               {"schedule", schedule_answer()},
                                               {"schedule --batch", batch_answer()},
@@ -38,7 +34,10 @@ const std::vector<AnswerOf>& answers() {
                                               {"collective", collective_answer()},
                                               {"collective dispatch", dispatch_answer()},
                                               {"groups", groups_answer()},
-                                              {"list models NAME", model_answer()}};
+                                              {"list models NAME", model_answer()}})
+      all.push_back(std::move(answer));
+    return all;
+  }();
   return kAnswers;
 }
 

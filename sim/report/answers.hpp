@@ -20,6 +20,8 @@ struct AnswerOf {
   bool list;
 };
 const std::vector<AnswerOf>& answers();
+// Of commands that read traces (trace_answer.cpp); in a page there are none.
+std::vector<AnswerOf> trace_answers();
 
 // JSON Schema (2020-12) of the JSON of these commands and of `more`: a definition for each.
 std::string answers_schema(std::span<const AnswerOf> more = {});

@@ -1,4 +1,5 @@
 // What `validate --trace` answers, described once.
+#include "report/answers.hpp"
 #include "report/trace_report.hpp"
 
 namespace rehearsal::report {
@@ -158,5 +159,7 @@ const Shown<TraceReport>& trace_answer() {
           .figure("warnings", Unit::none, "warnings", "about the traces", &R::warnings);
   return kShown;
 }
+
+std::vector<AnswerOf> trace_answers() { return {{"validate --trace", validate_trace_answer()}}; }
 
 }  // namespace rehearsal::report
