@@ -1,15 +1,13 @@
 // Asks the program, which runs in a worker. Only here is known where its parts come from: beside the page, or, in the page
 // that is one file, from inside it (web/pack.js puts them there).
 
-async function unpacked(base64) {
-  const packed = Uint8Array.from(atob(base64), letter => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
-}
+import {unlzma} from "./lzma.js";
+
+const unpacked = base64 => unlzma(Uint8Array.from(atob(base64), letter => letter.charCodeAt(0)));
 
 async function compiled() {
   const inside = document.getElementById("packed-wasm");
-  if (inside) return WebAssembly.compile(await unpacked(inside.textContent));
+  if (inside) return WebAssembly.compile(unpacked(inside.textContent));
   const response = await fetch("rehearsal.wasm");
   if (!response.ok) throw new Error(`rehearsal.wasm cannot be loaded: ${response.status} ${response.statusText}`);
   const asIs = response.clone();
