@@ -1,8 +1,8 @@
-# batches_of_plugins(OUT ROOM SHELF FILES...): what to compile in place of these plug-ins. With REHEARSAL_BATCHES (batches.cmake)
-# sixteen at a time are one file that includes what they include and then each of them in a namespace of its own within that
-# of the room, since all of them say `order` or `path`. It holds namespaces of the same names, which show what the real ones
-# have, and what registers a plug-in is called from where it is looked for. Reading the same headers for each plug-in was a
-# fifth of what the first command compiles.
+# batches_of_plugins(OUT ROOM SHELF FILES...): what to compile in place of these plug-ins. With REHEARSAL_BATCHES
+# (batches.cmake) sixteen at a time are one file that includes what they include and then each of them in a namespace of its
+# own within that of the room, since all of them say `order` or `path`. It holds namespaces of the same names, which show
+# what the real ones have, and what registers a plug-in is called from where it is looked for. So nothing else of a plug-in
+# is found by others: what they share stands beside the shelf.
 function(batches_of_plugins OUT ROOM SHELF)
   set(PLUGINS ${ARGN})
   if(NOT REHEARSAL_BATCHES)
