@@ -3,7 +3,6 @@
 #include "schedule/registry.hpp"
 
 namespace rehearsal::schedule {
-
 namespace {
 
 // The usual (m+p-1)S plus what synchronous transfers cost: once the pipeline is full, rank 0 and the last rank exchange
