@@ -7,7 +7,7 @@
 
 namespace rehearsal::calibrate {
 
-dispatch::LinkProbe probe_loopback(unsigned ranks) {
+dispatch::LinkProbe probe_loopback(unsigned ranks, const dispatch::Algorithms& algorithms) {
   const auto graph = dispatch::probe_graph(ranks);
   loopback::InProcessTransport hub(graph);
   std::vector<dispatch::LinkProbe> probes(ranks);
@@ -16,7 +16,7 @@ dispatch::LinkProbe probe_loopback(unsigned ranks) {
   for (unsigned r = 0; r < ranks; r++)
     threads.emplace_back([&, r] {
       try {
-        probes[r] = dispatch::probe(hub.transport(RankId(r)), RankId(r), ranks);
+        probes[r] = dispatch::probe(hub.transport(RankId(r)), RankId(r), ranks, algorithms);
       } catch (...) {
         errors[r] = std::current_exception();
         hub.stop();

@@ -5,6 +5,6 @@
 namespace rehearsal::calibrate {
 
 // dispatch::probe over the transport of hw/loopback.
-dispatch::LinkProbe probe_loopback(unsigned ranks);
+dispatch::LinkProbe probe_loopback(unsigned ranks, const dispatch::Algorithms& algorithms = {});
 
 }  // namespace rehearsal::calibrate

@@ -88,19 +88,20 @@ LinkSample probe_link(Transport& transport, RankId rank, EndpointId endpoint, st
   return {.size = Bytes(bytes), .post = {}, .take = median(take), .latency = median(latency)};
 }
 
-Time probe_collective(Transport& transport, EndpointId group, CollectiveKind kind, std::size_t ranks,
-                      std::size_t bytes) {
+Time probe_collective(Transport& transport, EndpointId group, CollectiveKind kind, std::size_t ranks, std::size_t bytes,
+                      const Algorithms& algorithms) {
   const std::size_t part = std::max<std::size_t>(1, bytes / sizeof(float) / ranks), whole = part * ranks;
   const std::size_t in = kind == CollectiveKind::all_gather ? part : whole;
   const std::size_t out = kind == CollectiveKind::reduce_scatter ? part : whole;
   Rotating ins(in * sizeof(float)), outs(out * sizeof(float));
   // A ring passes the array twice and adds; with many ranks on one memory each pass shares its bandwidth.
   const Time pause = gap(bytes * 2 * ranks), start = transport.agree_on_start();
+  const auto execution = algorithms ? algorithms(kind, ranks, Bytes(whole * sizeof(float))) : collective::Execution();
   std::vector<Time> lasts;
   for (int round = 0; round < kRounds; ++round) {
     poke_until(transport, start + round * pause);
     const Time begin = now();
-    transport.join(group, kind, Precision::fp32, ins.next(), outs.next());
+    transport.join(group, kind, Precision::fp32, ins.next(), outs.next(), execution.algorithm ? &execution : nullptr);
     while (!transport.joined(group)) sched_yield();
     if (round >= kWarmup) lasts.push_back(now() - begin);
   }
@@ -133,7 +134,7 @@ graph::TaskGraph probe_graph(std::size_t ranks) {
   return std::move(builder).finish();
 }
 
-LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks) {
+LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks, const Algorithms& algorithms) {
   wake_precisely();
   LinkProbe result;
   result.ranks = ranks;
@@ -146,7 +147,8 @@ LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks) {
   }
   for (CollectiveKind kind : kKinds)
     for (std::size_t size : kSizes)
-      result.collectives.push_back({kind, Bytes(size), probe_collective(transport, EndpointId(0), kind, ranks, size)});
+      result.collectives.push_back(
+          {kind, Bytes(size), probe_collective(transport, EndpointId(0), kind, ranks, size, algorithms)});
   return result;
 }
 

@@ -2,8 +2,10 @@
 // (Clauss et al. 2011: overhead of a send, overhead of a late receive, latency to an early receiver), by size, because
 // protocols change with it. Buffers rotate, so that messages come from memory and not from a warm cache.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dispatch/transport.hpp"
@@ -33,8 +35,12 @@ struct LinkProbe {
 // A graph with the connections that the probe needs: prepared like any other, but never run.
 graph::TaskGraph probe_graph(std::size_t ranks);
 
+// The algorithm whose steps are sent for a collective of all ranks; one without, or no function: as the transport's
+// library performs it. The same in all ranks.
+using Algorithms = std::function<collective::Execution(CollectiveKind kind, std::size_t ranks, Bytes size)>;
+
 // The measurements of one rank; all ranks of a probe_graph call it at the same time. Takes about two seconds.
-LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks);
+LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks, const Algorithms& algorithms = {});
 LinkProbe merge(const std::vector<LinkProbe>& ranks);
 
 // Lines of text, for probes that cross processes; read_probe() throws MachineError when they are cut short.
@@ -46,6 +52,10 @@ class LinkProber {
  public:
   virtual ~LinkProber() = default;
   virtual LinkProbe probe_links() = 0;
+  void by(Algorithms algorithms) { algorithms_ = std::move(algorithms); }
+
+ protected:
+  Algorithms algorithms_;
 };
 
 }  // namespace rehearsal::dispatch

@@ -335,17 +335,27 @@ struct RankLoop::Impl {
     end(lane, task, std::max(at, out->arrives.value_or(at)), out->arrives.has_value());
   }
 
+  // All members do what the first one's work says.
+  const collective::Execution* execution(LocalTask task) const {
+    if (options.collectives == backend::Collectives::library || options.executions.empty()) return nullptr;
+    const auto [first, its_task] = graph.meeting(rank, task).value()[0];
+    const auto& found =
+        options.executions[graph.program_of(graph.ranks()[first.index()]).work[its_task.index()].index()];
+    return found.algorithm ? &found : nullptr;
+  }
+
   void join(LaneState& lane, LocalTask task) {
+    const auto* by = execution(task);
     if (real) {
       const auto [in, out] = worker->operands(task);
       const auto& collective = std::get<graph::Collective>(work(task));
-      return transport.join(endpoint(task), collective.kind, collective.precision, in, out);
+      return transport.join(endpoint(task), collective.kind, collective.precision, in, out, by);
     }
     Lengths lengths = timed_lengths(graph, rank, task);
     if (!transport.has_wire()) lengths.in = lengths.out = 0;
     const std::span<std::byte> operands(lane.dummy);
     transport.join(endpoint(task), lengths.kind, lengths.precision, operands.first(lengths.in),
-                   operands.subspan(lengths.in, lengths.out));
+                   operands.subspan(lengths.in, lengths.out), by);
   }
 
   // The message bytes of a staging_copy: those of its buffer, or gathered from a region of it.

@@ -25,7 +25,7 @@ Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task
   if (!collective) return {};
   const std::size_t members = graph.meeting(rank, task).value().size();
   const auto width = static_cast<std::size_t>(bytes_per_element(collective->precision));
-  const auto elements = static_cast<std::size_t>(collective->size.count()) / width;
+  const auto elements = static_cast<std::size_t>(collective->size.count()) / width / collective->pieces;
   const std::size_t whole = width * std::max<std::size_t>(elements, 1);
   const std::size_t part = width * std::max<std::size_t>(elements / members, 1);
   switch (collective->kind) {

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <map>
 
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
+#include "dispatch/routines.hpp"
+#include "dispatch/steps.hpp"
 #include "loopback/reduce.hpp"
 
 namespace rehearsal::loopback {
@@ -22,6 +26,69 @@ std::chrono::steady_clock::time_point on_clock(Time when) {
 
 }  // namespace
 
+// Messages between the members of a group, as one of them sends and receives them.
+class InProcessTransport::StepMessages : public dispatch::MemberMessages {
+ public:
+  StepMessages(InProcessTransport& hub, const graph::Group& group, std::size_t me, dispatch::BufferPool& pool)
+      : hub_(hub), group_(group), me_(static_cast<std::uint32_t>(me)), steps_(*this, pool) {}
+
+  dispatch::Steps& steps() { return steps_; }
+  const collective::Routine& routine(const collective::Execution& execution) {
+    return routines_.of(execution, me_, static_cast<std::uint32_t>(group_.members.size()));
+  }
+
+  void send(std::uint32_t to, std::uint32_t number, std::span<const std::byte> bytes, std::uint32_t id) override {
+    const graph::GroupMember& member = group_.members[to];
+    Mailbox& theirs = hub_.mailboxes_[member.rank.index()];
+    StepMessage message{member.endpoint, me_, number, {bytes.begin(), bytes.end()}};
+    {
+      std::lock_guard lock(theirs.mutex);
+      theirs.steps.push_back(std::move(message));
+      theirs.news = true;
+    }
+    theirs.changed.notify_one();
+    steps_.completed(id);
+  }
+  void receive(std::uint32_t from, std::uint32_t number, std::span<std::byte> into, std::uint32_t id) override {
+    auto& come = come_[{from, number}];
+    if (come.empty()) {
+      expected_[{from, number}] = {into, id};
+      return;
+    }
+    deliver(come.front(), {into, id});
+    come.pop_front();
+  }
+  void arrived(StepMessage&& message) {
+    const auto expected = expected_.find({message.from, message.number});
+    if (expected == expected_.end()) {
+      come_[{message.from, message.number}].push_back(std::move(message.bytes));
+      return;
+    }
+    deliver(message.bytes, expected->second);
+    expected_.erase(expected);
+  }
+
+ private:
+  using Key = std::pair<std::uint32_t, std::uint32_t>;  // sender and number
+  struct Expected {
+    std::span<std::byte> into;
+    std::uint32_t id = 0;
+  };
+  void deliver(const std::vector<std::byte>& bytes, const Expected& expected) {
+    INVARIANT(bytes.size() == expected.into.size(), "both ends agree on the size of a step");
+    std::ranges::copy(bytes, expected.into.begin());
+    steps_.completed(expected.id);
+  }
+
+  InProcessTransport& hub_;
+  const graph::Group& group_;
+  const std::uint32_t me_;
+  dispatch::Steps steps_;
+  dispatch::Routines routines_;
+  std::map<Key, Expected> expected_;
+  std::map<Key, std::deque<std::vector<std::byte>>> come_;
+};
+
 class InProcessTransport::RankTransport : public dispatch::Transport {
  public:
   RankTransport(InProcessTransport& hub, RankId rank)
@@ -29,6 +96,8 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
     const graph::Program& program = hub.graph_.program_of(rank_);
     joined_.resize(program.endpoints.size(), 0);
     place_.resize(program.endpoints.size(), 0);
+    steps_.resize(program.endpoints.size());
+    done_.resize(program.endpoints.size());
     for (std::size_t e = 0; e < program.endpoints.size(); ++e) {
       if (program.endpoints[e] != graph::EndpointKind::group) continue;
       const auto& members = group(EndpointId(e)).members;
@@ -36,6 +105,7 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
           members, [&](const graph::GroupMember& m) { return m.rank == rank && m.endpoint == EndpointId(e); });
       INVARIANT(me != members.end(), "a rank is a member of the groups it joins");
       place_[e] = static_cast<std::size_t>(me - members.begin());
+      steps_[e] = std::make_unique<StepMessages>(hub_, group(EndpointId(e)), place_[e], pool_);
     }
   }
 
@@ -87,21 +157,27 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
   }
 
   void join(EndpointId endpoint, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-            std::span<std::byte> out) override {
+            std::span<std::byte> out, const collective::Execution* by) override {
     Meetings& meetings = hub_.meetings_[rank_.attachments[endpoint.index()].group.index()];
     const auto& members = group(endpoint).members;
     INVARIANT(joined_[endpoint.index()] <= meetings.completed, "one collective of an endpoint at a time");
     ++joined_[endpoint.index()];
+    StepMessages& own = *steps_[endpoint.index()];
+    const bool by_steps = by && !(in.empty() && out.empty());
+    done_[endpoint.index()].reset();
+    if (by_steps) own.steps().begin(own.routine(*by), kind, precision, in, out);
     {
       std::lock_guard lock(meetings.mutex);
       meetings.operands[place_[endpoint.index()]] = {in, out};
       if (++meetings.present < members.size()) return;
       meetings.present = 0;
       meetings.last.together = dispatch::now();
-      std::vector<std::span<const std::byte>> ins;
-      std::vector<std::span<std::byte>> outs;
-      for (const Operands& operands : meetings.operands) ins.push_back(operands.in), outs.push_back(operands.out);
-      combine(kind, precision, ins, outs);
+      if (!by_steps) {
+        std::vector<std::span<const std::byte>> ins;
+        std::vector<std::span<std::byte>> outs;
+        for (const Operands& operands : meetings.operands) ins.push_back(operands.in), outs.push_back(operands.out);
+        combine(kind, precision, ins, outs);
+      }
       meetings.last.done = dispatch::now();
       ++meetings.completed;
     }
@@ -109,9 +185,14 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
   }
 
   std::optional<Meeting> joined(EndpointId endpoint) override {
+    advance_steps();
+    const auto& done = done_[endpoint.index()];
+    if (!done && !steps_[endpoint.index()]->steps().done()) return std::nullopt;
     const Meetings& meetings = hub_.meetings_[rank_.attachments[endpoint.index()].group.index()];
     if (meetings.completed < joined_[endpoint.index()]) return std::nullopt;
-    return meetings.last;
+    Meeting meeting = meetings.last;
+    if (done) meeting.done = std::max(meeting.together, *done);
+    return meeting;
   }
 
   void wait(Time deadline) override {
@@ -132,11 +213,28 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
     return hub_.graph_.groups()[rank_.attachments[endpoint.index()].group.index()];
   }
 
+  void advance_steps() {
+    std::vector<StepMessage> arrived;
+    {
+      std::lock_guard lock(mine_.mutex);
+      arrived.swap(mine_.steps);
+    }
+    for (StepMessage& message : arrived) steps_[message.to.index()]->arrived(std::move(message));
+    for (std::size_t e = 0; e < steps_.size(); ++e) {
+      if (!steps_[e] || steps_[e]->steps().done()) continue;
+      while (steps_[e]->steps().advance()) continue;
+      if (steps_[e]->steps().done()) done_[e] = dispatch::now();
+    }
+  }
+
   InProcessTransport& hub_;
   const graph::Rank& rank_;
   Mailbox& mine_;
-  std::vector<std::uint64_t> joined_;  // per group endpoint: collectives joined so far
-  std::vector<std::size_t> place_;     // per group endpoint: index among the members
+  dispatch::BufferPool pool_;
+  std::vector<std::unique_ptr<StepMessages>> steps_;  // per group endpoint
+  std::vector<std::optional<Time>> done_;             // per group endpoint: of the last collective by steps
+  std::vector<std::uint64_t> joined_;                 // per group endpoint: collectives joined so far
+  std::vector<std::size_t> place_;                    // per group endpoint: index among the members
 };
 
 InProcessTransport::InProcessTransport(const graph::TaskGraph& graph)

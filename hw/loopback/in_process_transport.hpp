@@ -1,11 +1,12 @@
 // Connects ranks inside one process: a mailbox per rank, a meeting place per group, a common start.
 //
 // No wire: a message arrives at once, or after the time that its sender gives (timed compute). The sender copies the
-// bytes into a transport buffer and the receiver copies them out. A collective is computed for all members by the one
-// that joins last, in the order of the members.
+// bytes into a transport buffer and the receiver copies them out. So do the steps of a collective; one without steps is
+// computed for all members by the one that joins last, in the order of the members.
 #pragma once
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <queue>
@@ -30,6 +31,7 @@ class InProcessTransport {
 
  private:
   class RankTransport;
+  class StepMessages;
   struct Message {
     Time arrival;
     std::vector<std::byte> bytes;
@@ -39,12 +41,19 @@ class InProcessTransport {
     std::size_t taken = 0;
     std::vector<std::vector<std::byte>> spare;  // buffers for reuse
   };
+  // A message of a step, to the endpoint of a group.
+  struct StepMessage {
+    graph::EndpointId to;
+    std::uint32_t from = 0, number = 0;  // member, and which of its messages
+    std::vector<std::byte> bytes;
+  };
   struct Mailbox {
     std::mutex mutex;  // guards the whole mailbox
     std::condition_variable changed;
     bool news = false;
     std::vector<Inbound> inbound;                                               // indexed by EndpointId
     std::priority_queue<Time, std::vector<Time>, std::greater<Time>> arrivals;  // in the future
+    std::vector<StepMessage> steps;                                             // not looked at yet
   };
   struct Operands {
     std::span<const std::byte> in;

@@ -189,7 +189,9 @@ class Loopback : public backend::Backend {
         {"compute", Fidelity::exact, "real: kernels in plain C++, fp32, for framework 'native'"},
         {"compute", Fidelity::timed, "timed: waits out the predicted time"},
         {"message", Fidelity::exact, "real: bytes are copied from thread to thread; timed: the predicted time"},
-        {"collective", Fidelity::exact, "real: sums in rank order; timed: the members meet, then the predicted time"}};
+        {"collective", Fidelity::exact,
+         "real: the predicted algorithm's own steps from thread to thread, or sums in rank order by one thread; timed: "
+         "the members meet, then the predicted time"}};
   }
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {
     return std::make_unique<LoopbackSession>(graph, workers_);

@@ -40,7 +40,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
   dispatch::LinkProbe probe_links() override {
     return job_->guarded([&] {
       MpiTransport transport(graph_, rank_, {.spin = has_core_each(), .clock = clock_, .stop = nullptr});
-      dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size());
+      dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size(), algorithms_);
       mine.single_copy = launch::single_copy_works();
       std::vector<dispatch::LinkProbe> all;
       for (const std::string& one : job_->publish(dispatch::write(mine))) all.push_back(dispatch::read_probe(one));
@@ -117,7 +117,8 @@ class Mpi : public backend::Backend {
   std::vector<Capability> capabilities() const override {
     return {{"compute", Fidelity::exact, "kernels on the CPU in fp32; or timed: waits out the predicted time"},
             {"message", Fidelity::exact, "nonblocking sends and receives of all bytes"},
-            {"collective", Fidelity::exact, "nonblocking collectives of the MPI library, with its algorithms"}};
+            {"collective", Fidelity::exact,
+             "the predicted algorithm's own steps as sends and receives, or MPI's nonblocking collectives"}};
   }
 
   std::unique_ptr<backend::Session> prepare(const graph::TaskGraph& graph) override {

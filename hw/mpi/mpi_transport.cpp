@@ -49,14 +49,37 @@ void add_bf16(void* in, void* into, int* length, MPI_Datatype*) {
 
 }  // namespace
 
-BufferPool::Buffer BufferPool::get(std::size_t size) {
-  auto& free = free_[size];
-  if (free.empty()) return std::make_unique_for_overwrite<std::byte[]>(size);
-  // The buffer returned first: round-robin, as a rank's own buffers are used.
-  Buffer buffer = std::move(free.front());
-  free.pop_front();
-  return buffer;
-}
+class MpiTransport::Messages : public dispatch::MemberMessages {
+ public:
+  Messages(MpiTransport& transport, std::uint32_t endpoint) : transport_(transport), endpoint_(endpoint) {}
+
+  void send(std::uint32_t to, std::uint32_t number, std::span<const std::byte> bytes, std::uint32_t id) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(bytes.data(), counted(bytes.size(), "a step"), MPI_BYTE, static_cast<int>(to), tag(number),
+                    members(), &request),
+          "MPI_Isend");
+    transport_.add(request, {Operation::step, endpoint_, id, nullptr, 0});
+  }
+  void receive(std::uint32_t from, std::uint32_t number, std::span<std::byte> into, std::uint32_t id) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Irecv(into.data(), counted(into.size(), "a step"), MPI_BYTE, static_cast<int>(from), tag(number),
+                    members(), &request),
+          "MPI_Irecv");
+    transport_.add(request, {Operation::step, endpoint_, id, nullptr, 0});
+  }
+
+ private:
+  MPI_Comm members() const { return transport_.rooms_[endpoint_].members; }
+  int tag(std::uint32_t number) const {
+    if (std::int64_t{number} > transport_.highest_tag_)
+      throw MachineError(fmt::format("a collective has more steps than MPI has tags ({}); use --collectives library",
+                                     transport_.highest_tag_));
+    return static_cast<int>(number);
+  }
+
+  MpiTransport& transport_;
+  const std::uint32_t endpoint_;
+};
 
 MpiTransport::MpiTransport(const graph::TaskGraph& graph, RankId rank, Manner manner)
     : graph_(graph), rank_(rank), manner_(manner) {
@@ -89,6 +112,7 @@ void MpiTransport::connect() {
   int* highest_tag = nullptr;
   int found = 0;
   MPI_Comm_get_attr(messages_, MPI_TAG_UB, &highest_tag, &found);
+  highest_tag_ = found ? *highest_tag : 32767;  // what every MPI has
 
   // Group by group in graph order, so that no two ranks wait for each other in different groups.
   MPI_Group world = MPI_GROUP_NULL;
@@ -106,6 +130,8 @@ void MpiTransport::connect() {
     MPI_Group_free(&group);
     room.index = static_cast<int>(own - members.begin());
     room.size = static_cast<int>(members.size());
+    room.messages = std::make_unique<Messages>(*this, own->endpoint.value);
+    room.steps = std::make_unique<dispatch::Steps>(*room.messages, pool_);
   }
   MPI_Group_free(&world);
 
@@ -146,21 +172,20 @@ void MpiTransport::add(MPI_Request request, Active active) {
   active_.push_back(std::move(active));
 }
 
-void MpiTransport::progress() {
+bool MpiTransport::progress() {
   if (requests_.empty()) {
     // Sent data may still be in MPI's own queues.
     int there = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, control_, &there, MPI_STATUS_IGNORE);
-    return;
+    return advance_steps();
   }
   const int n = static_cast<int>(requests_.size());
   indices_.resize(requests_.size());
   statuses_.resize(requests_.size());
   int done = 0;
   check(MPI_Testsome(n, requests_.data(), &done, indices_.data(), statuses_.data()), "MPI_Testsome");
-  if (done <= 0) return;
+  if (done <= 0) return advance_steps();
   const Time at = dispatch::now();
-  changed_ = true;
   // Remove them from the list first: a completion may start a new request.
   std::vector<std::pair<Active, int>> completed;
   for (int i = 0; i < done; ++i) {
@@ -177,10 +202,29 @@ void MpiTransport::progress() {
   requests_.resize(kept);
   active_.resize(kept);
   for (auto& [active, length] : completed) complete(active, length, at);
+  advance_steps();
+  return true;
+}
+
+// One addition of each collective, so that messages keep moving between them.
+bool MpiTransport::advance_steps() {
+  bool moved = false;
+  std::erase_if(stepping_, [&](std::uint32_t endpoint) {
+    Room& room = rooms_[endpoint];
+    moved |= room.steps->advance();
+    if (!room.steps->done()) return false;
+    room.done = dispatch::now();
+    changed_ = true;
+    return true;
+  });
+  return moved;
 }
 
 void MpiTransport::complete(Active& active, int length, Time at) {
+  changed_ |= active.operation != Operation::step;
   switch (active.operation) {
+    case Operation::step:
+      return rooms_[active.endpoint].steps->completed(static_cast<std::uint32_t>(active.number));
     case Operation::send:
       return pool_.put(active.size, std::move(active.bytes));
     case Operation::receive: {
@@ -241,18 +285,28 @@ void MpiTransport::take(EndpointId from, std::span<std::byte> into) {
 }
 
 void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-                        std::span<std::byte> out) {
+                        std::span<std::byte> out, const collective::Execution* by) {
   Room& room = rooms_[group.index()];
   INVARIANT(!room.joined, "one collective of an endpoint at a time");
   INVARIANT(precision == Precision::fp32 || precision == Precision::bf16, "sums are of fp32 or of bf16");
+  room.joined = true;
+  room.done.reset();
+  room.meeting.together = dispatch::now();
+  if (!by) return call_library(room, group.value, kind, precision, in, out);
+  room.steps->begin(
+      room.routines.of(*by, static_cast<std::uint32_t>(room.index), static_cast<std::uint32_t>(room.size)), kind,
+      precision, in, out);
+  stepping_.push_back(group.value);
+  advance_steps();
+}
+
+void MpiTransport::call_library(Room& room, std::uint32_t endpoint, CollectiveKind kind, Precision precision,
+                                std::span<const std::byte> in, std::span<std::byte> out) {
   const bool wide = precision == Precision::fp32;
   const MPI_Datatype type = wide ? MPI_FLOAT : MPI_UINT16_T;
   const MPI_Op add_up = wide ? MPI_SUM : add_bf16_;
   const auto width = static_cast<std::size_t>(bytes_per_element(precision));
-  room.joined = true;
-  room.done.reset();
   room.pending = 1;
-  room.meeting.together = dispatch::now();
   const int sent = counted(in.size() / width, "a collective"), received = counted(out.size() / width, "a collective");
   const auto part = [&](auto whole, std::size_t size) {
     return whole.data() + static_cast<std::size_t>(room.index) * size;
@@ -300,14 +354,14 @@ void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precisi
       const int next = (room.index + 1) % room.size, before = (room.index + room.size - 1) % room.size;
       check(MPI_Irecv(room.scratch.get(), received, type, before, 0, room.members, &request), "MPI_Irecv");
       room.pending = 2;
-      add(request, {Operation::collective, group.value, 0, nullptr, 0});
+      add(request, {Operation::collective, endpoint, 0, nullptr, 0});
       check(MPI_Isend(in.data(), sent, type, next, 0, room.members, &request), "MPI_Isend");
       break;
     }
     case CollectiveKind::broadcast:
       INVARIANT(false, std::string("no graph asks for a collective ") + name(kind));
   }
-  add(request, {Operation::collective, group.value, 0, nullptr, 0});
+  add(request, {Operation::collective, endpoint, 0, nullptr, 0});
 }
 
 std::optional<dispatch::Transport::Meeting> MpiTransport::joined(EndpointId group) {
@@ -328,7 +382,8 @@ void MpiTransport::pause(Time deadline) const {
 }
 
 void MpiTransport::wait(Time deadline) {
-  for (progress(); !changed_ && dispatch::now() < deadline; progress()) pause(deadline);
+  for (bool moved = progress(); !changed_ && dispatch::now() < deadline; moved = progress())
+    if (!moved) pause(deadline);
   changed_ = false;
 }
 

@@ -3,31 +3,23 @@
 // MPI moves data only while a thread is inside it, so everything that waits calls it repeatedly. A message is copied
 // into a transport buffer and sent from there; two receives per endpoint are posted ahead into such buffers, so that a
 // message can arrive before its receiver looks. A channel is the pair of its sender and the sender's endpoint, which is
-// its tag: MPI keeps the order of messages with the same sender and tag.
+// its tag: MPI keeps the order of messages with the same sender and tag. Steps of collectives travel in the
+// communicator of their group, and their number is the tag.
 #pragma once
 #include <mpi.h>
 
 #include <atomic>
 #include <deque>
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "dispatch/buffer_pool.hpp"
+#include "dispatch/routines.hpp"
+#include "dispatch/steps.hpp"
 #include "dispatch/transport.hpp"
 #include "mpi/clock_offset.hpp"
 
 namespace rehearsal::mpi {
-
-// Buffers of equal size, reused round-robin; they are returned, and freed only at the end.
-class BufferPool {
- public:
-  using Buffer = std::unique_ptr<std::byte[]>;
-  Buffer get(std::size_t size);
-  void put(std::size_t size, Buffer buffer) { free_[size].push_back(std::move(buffer)); }
-
- private:
-  std::map<std::size_t, std::deque<Buffer>> free_;
-};
 
 class MpiTransport : public dispatch::Transport {
  public:
@@ -47,7 +39,7 @@ class MpiTransport : public dispatch::Transport {
   std::optional<Time> arrived(graph::EndpointId from, std::uint32_t k) override;
   void take(graph::EndpointId from, std::span<std::byte> into) override;
   void join(graph::EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-            std::span<std::byte> out) override;
+            std::span<std::byte> out, const collective::Execution* by) override;
   // `together` is when this rank joined: the joins of others are known once all results are merged
   // (dispatch::assemble).
   std::optional<Meeting> joined(graph::EndpointId group) override;
@@ -55,8 +47,9 @@ class MpiTransport : public dispatch::Transport {
   Time agree_on_start() override;
 
  private:
+  class Messages;  // between the members of a group
   struct Arrival {
-    BufferPool::Buffer bytes;
+    dispatch::BufferPool::Buffer bytes;
     std::size_t length = 0;
     std::optional<Time> at;
   };
@@ -76,22 +69,28 @@ class MpiTransport : public dispatch::Transport {
     Meeting meeting{};
     std::optional<Time> done;
     std::span<std::byte> out;  // destination of a result in `scratch`
-    BufferPool::Buffer scratch;
+    dispatch::BufferPool::Buffer scratch;
     std::size_t scratch_size = 0;
+    std::unique_ptr<Messages> messages;  // of its steps
+    std::unique_ptr<dispatch::Steps> steps;
+    dispatch::Routines routines;
   };
-  enum class Operation : std::uint8_t { send, receive, collective };
+  enum class Operation : std::uint8_t { send, receive, collective, step };
   struct Active {
     Operation operation{};
     std::uint32_t endpoint = 0;
-    std::uint64_t number = 0;  // for a receive
-    BufferPool::Buffer bytes;  // for a send
+    std::uint64_t number = 0;            // for a receive; the id of a step's message
+    dispatch::BufferPool::Buffer bytes;  // for a send
     std::size_t size = 0;
   };
 
   void connect();
   void expect(std::uint32_t endpoint);
   void add(MPI_Request request, Active active);
-  void progress();
+  void call_library(Room& room, std::uint32_t endpoint, CollectiveKind kind, Precision precision,
+                    std::span<const std::byte> in, std::span<std::byte> out);
+  bool progress();  // whether anything moved
+  bool advance_steps();
   void complete(Active& active, int length, Time at);
   void finish(MPI_Request& request);  // drives all requests meanwhile; throws Stopped
   void pause(Time deadline) const;
@@ -99,11 +98,13 @@ class MpiTransport : public dispatch::Transport {
   const graph::TaskGraph& graph_;
   const RankId rank_;
   const Manner manner_;
-  BufferPool pool_;
+  dispatch::BufferPool pool_;
   MPI_Comm messages_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
   MPI_Op add_bf16_ = MPI_OP_NULL;
   std::vector<Inbox> inboxes_;  // by endpoint, as rooms_
   std::vector<Room> rooms_;
+  std::vector<std::uint32_t> stepping_;  // rooms with steps that are not done
+  int highest_tag_ = 0;
   std::vector<MPI_Request> requests_;  // pending; active_ has the same order
   std::vector<Active> active_;
   std::vector<int> indices_;

@@ -164,4 +164,11 @@ Prices price(const scenario::Scenario& scenario, std::span<const graph::Work> wo
   return {cost.price(works), cost.held(works)};
 }
 
+std::vector<collective::Execution> executions(const LoweredJob& lowered) {
+  if (!lowered.scenario.concrete) return {};
+  const auto& c = *lowered.scenario.concrete;
+  const cost::CostModel cost(c.cluster, c.curves, c.framework, c.profile);
+  return cost.executions(lowered.graph.works(), lowered.graph.conditions());
+}
+
 }  // namespace rehearsal::answer

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/routine.hpp"
 #include "graph/task_graph.hpp"
 #include "lower/lowering.hpp"
 #include "plan/data_volume.hpp"
@@ -63,5 +64,8 @@ struct Prices {
   std::vector<Time> durations, held;
 };
 Prices price(const scenario::Scenario& scenario, std::span<const graph::Work> works);
+
+// How the collectives of a job are performed as they were priced: one per work; empty for abstract scenarios.
+std::vector<collective::Execution> executions(const LoweredJob& lowered);
 
 }  // namespace rehearsal::answer

@@ -52,6 +52,7 @@ struct Measured {
   std::vector<Bytes> predicted_allocated;            // peak per rank, to compare with Timeline::peak_bytes
   std::vector<std::vector<Bytes>> predicted_beyond;  // per rank and tier, to compare with Timeline::beyond_bytes
   std::optional<Verification> verification;
+  std::optional<backend::Collectives> collectives;  // nothing where none moved bytes
 };
 
 struct Result {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "collective/routine.hpp"
 #include "graph/resource_table.hpp"
 #include "graph/task_graph.hpp"
 #include "timeline/timeline.hpp"
@@ -22,6 +23,11 @@ enum class Compute : std::uint8_t {
   timed,  // compute tasks only wait for their duration; order, messages and waiting are real
   real    // kernels compute on real buffers: only for graphs with segments (framework: native)
 };
+
+// Own: the steps of the algorithm that the prediction chose are sent, received and added up, so that what is measured
+// is what was predicted. Library: by that of the transport (MPI, NCCL), or inside one process by one thread for all.
+enum class Collectives : std::uint8_t { own, library };
+inline const char* name(Collectives how) { return how == Collectives::own ? "own" : "library"; }
 
 // Training data of real compute: synthetic, a function of the seed alone, the same for every layout of ranks. The
 // data set is one global batch, repeated at every step, so that the loss must fall.
@@ -92,6 +98,10 @@ struct RunOptions {
   // One Time per WorkId: how long a message occupies its outgoing wire, as part of its duration. The next one on the
   // lane starts when the wire is free. Empty: wires are never occupied. Transports that move bytes have real wires.
   std::span<const Time> held;
+  // How collectives are performed; their steps by these algorithms, one per WorkId, and by the library where there is
+  // none. The same on all ranks. GPUs have libraries only.
+  Collectives collectives = Collectives::own;
+  std::span<const collective::Execution> executions;
   // One Time per TaskId: its start in the simulation. A thread that issues the work of several lanes or ranks uses this
   // order; empty: by id. Dependencies do not depend on it.
   std::span<const Time> starts;

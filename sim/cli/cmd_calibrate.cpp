@@ -46,8 +46,15 @@ const CommandText kCalibrateText{
 int run_calibrate(Session& session, const Arguments& arguments) {
   Calibration what;
   LogOptions from;
+  std::string collectives;
   const OptionList own{{"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
                        {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
+                       {"collectives",
+                        "HOW",
+                        "own: by their own steps, as 'measure' performs them; library: as MPI does (default: own)",
+                        &collectives,
+                        false,
+                        {"own", "library"}},
                        {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
                        {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory},
                        {"from", "FILE...", "logs or traces of real runs, in place of measuring", &from.logs, true},
@@ -60,7 +67,7 @@ int run_calibrate(Session& session, const Arguments& arguments) {
   const auto line = parse(kCalibrateText, own, given, common);
   if (!line) return 0;
   if (!from.logs.empty()) {
-    for (const auto* other : {"backend", "ranks", "quick", "tier-directory"})
+    for (const auto* other : {"backend", "ranks", "collectives", "quick", "tier-directory"})
       if (line->has(other))
         throw UserError(fmt::format("calibrate --from measures nothing: --{} has no effect", other));
     return calibrate_from(common, from,
@@ -72,6 +79,9 @@ int run_calibrate(Session& session, const Arguments& arguments) {
   if (what.scenarios.size() > 1 && what.backend != "cuda") throw UserError("calibrate: takes one scenario at most");
   if (line->has("ranks") && (what.ranks < 1 || what.ranks > 1024))
     throw UserError("calibrate: --ranks must be a whole number from 1 to 1024");
+  if (line->has("collectives") && what.backend == "cuda")
+    throw UserError("calibrate: --collectives is for loopback and mpi: collectives of one GPU are not measured");
+  if (collectives == "library") what.collectives = backend::Collectives::library;
   if (line->has("tier-directory") && what.backend == "cuda")
     throw UserError("calibrate: --tier-directory names a disk, and --backend cuda measures a GPU");
   return performer().calibrate(what, arguments, common);

@@ -103,12 +103,13 @@ int run_measure(Session& session, const Arguments& arguments) {
   performing.options.weights = options.verify || !options.weights.empty();
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
     throw UserError("--weights needs --compute real: timed tasks train nothing");
-  auto [timeline, trained] = perform(performing, common);
+  auto [timeline, trained, collectives] = perform(performing, common);
   if (!performer().reports(options.performing.backend)) return 0;
 
   const auto& scenario = performing.what.scenario;
-  const auto answer = [&, &trained = trained, &timeline = timeline] {
+  const auto answer = [&, &trained = trained, &timeline = timeline, how = collectives] {
     auto measured = answer::performed(performing.predicted, std::move(timeline));
+    measured.measured->collectives = how;
     if (!options.verify) return measured;
     auto limits = explore::limits(scenario);
     backend::TrainingResult wide;

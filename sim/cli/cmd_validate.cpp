@@ -144,10 +144,11 @@ int run_validate(Session& session, const Arguments& arguments) {
   const auto& predicted = performing.predicted;
   Written written;
   if (performer().reports(options.backend)) written = write_prediction(common, predicted, prediction);
-  auto timeline = perform(performing, common).timeline;
+  auto measured = perform(performing, common);
   if (!performer().reports(options.backend)) return 0;
 
-  auto run = answer::performed(predicted, std::move(timeline));
+  auto run = answer::performed(predicted, std::move(measured.timeline));
+  run.measured->collectives = measured.collectives;
   if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")
     run.warnings.push_back(
         fmt::format("predicted for {}, performed on this machine: the difference is that of the machines; "

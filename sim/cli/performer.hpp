@@ -28,6 +28,7 @@ struct Calibration {
   std::vector<std::string> scenarios;  // whose kernels are measured too; several only for a GPU
   unsigned ranks = 0;                  // 0: as in the scenarios, otherwise as on the machine
   bool quick = false;
+  backend::Collectives collectives = backend::Collectives::own;
   std::string tier_directory{};  // where the disk is measured; empty: the default folder for temporary files
   std::string part{};            // in a rank started by calibrate: its task
 };

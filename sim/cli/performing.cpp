@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
@@ -18,6 +20,23 @@ void check_count(const char* option, int value, int least) {
     throw UserError(fmt::format("{} must be a whole number from {} to {}, found {}", option, least, kMost, value));
 }
 
+// Whoever validates times that were measured of something else should know.
+void warn_of_other_curves(Performing& performing) {
+  auto& scenario = performing.what.scenario;
+  const auto how = explore::collectives(*performing.backend, performing.options);
+  if (!how || !scenario.concrete || !scenario.concrete->profile) return;
+  const auto& profile = *scenario.concrete->profile;
+  const auto& works = performing.predicted.graph().works();
+  const bool any = std::any_of(works.begin(), works.end(),
+                               [](const auto& work) { return std::holds_alternative<graph::Collective>(work); });
+  const auto measured = profile.own_collectives ? backend::Collectives::own : backend::Collectives::library;
+  if (any && profile.has_collectives() && profile.backend == performing.backend->name() && measured != *how)
+    performing.predicted.warnings.push_back(fmt::format(
+        "collectives of the profile {} were measured as --collectives {} performs them, and {} is performed: "
+        "say so, or calibrate again",
+        profile.name, name(measured), name(*how)));
+}
+
 }  // namespace
 
 OptionList performing_options(PerformingOptions& o) {
@@ -30,6 +49,13 @@ OptionList performing_options(PerformingOptions& o) {
        &o.compute,
        false,
        {"real", "timed"}},
+      {"collectives",
+       "HOW",
+       "own: the steps of the algorithms that were predicted; library: as MPI or NCCL\n"
+       "performs them (default: own, with cuda library)",
+       &o.collectives,
+       false,
+       {"own", "library"}},
       {"warmup", "N", "iterations that do not count (default 3)", &o.run.warmup},
       {"iterations", "N", "iterations that are measured (default 10)", &o.run.iterations},
       {"timeout", "TIME", "give up when nothing has moved for this long (default 60s)", &o.timeout},
@@ -73,6 +99,20 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   if (!run.tier_directory.empty() && run.compute != backend::Compute::real)
     throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
   if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
+  if (!o.collectives.empty()) {
+    using enum backend::Collectives;
+    const auto asked = run.collectives = o.collectives == "own" ? own : library;
+    const auto becomes = explore::collectives(*performing.backend, run);
+    if (!becomes)
+      throw UserError(
+          "--collectives has no effect on timed tasks of one process: no bytes move, and collectives take their "
+          "predicted time; use --backend mpi, or --compute real");
+    if (*becomes != asked)
+      throw UserError(
+          "--collectives own is not built for GPUs: there NCCL's own calls are performed, and steps would need kernels "
+          "that add between its sends; leave it out, or use --backend mpi");
+  }
+  warn_of_other_curves(performing);
   if (run.observed && !gpu) throw UserError("--observe is for --backend cuda: others have no profiler");
   // A GPU's own allocator reports insufficient memory.
   if (run.compute == backend::Compute::real && !gpu) explore::require_memory(performing.predicted);

@@ -10,7 +10,7 @@
 namespace rehearsal::cli {
 
 struct PerformingOptions {
-  std::string backend, compute, timeout = "60s";
+  std::string backend, compute, collectives, timeout = "60s";
   std::string timeline, trace;  // files
   backend::RunOptions run = [] {
     backend::RunOptions usual;

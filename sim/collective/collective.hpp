@@ -19,6 +19,7 @@ struct Shape {
   std::uint32_t ranks, per_node;
   Shape(std::uint32_t n) : ranks(n), per_node(n) {}  // NOLINT(google-explicit-constructor): "n ranks" is a shape
   Shape(std::uint32_t n, std::uint32_t g) : ranks(n), per_node(g) {}
+  friend bool operator==(const Shape&, const Shape&) = default;
   std::uint32_t nodes() const { return per_node > 0 ? ranks / per_node : 0; }
 };
 
@@ -85,7 +86,11 @@ struct Algorithm {
   // None: as for a ring, or equivalent: the array leaves each node once.
   std::function<Split(Shape, Bytes size)> split{};
   std::function<double(Shape, Bytes size, const Wires& wires)> time;  // closed form, seconds
-  std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;  // of every step, for the symbolic check
+  // The transfers of every step: checked symbolically, drawn, and performed (routine.hpp).
+  std::function<std::vector<std::vector<Transfer>>(Shape)> schedule;
+  // Pieces of a part that follow each other from member to member, of an array of this size over this many channels.
+  // None: parts move whole.
+  std::function<double(Shape, Bytes size, double channels)> pieces{};
 
   // Where it runs; cluster::Library says since which version. Pricing takes the fastest one that does.
   std::function<bool(Shape, const cluster::Interconnect&)> applies{};  // none: everywhere

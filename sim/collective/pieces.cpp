@@ -14,9 +14,12 @@ constexpr double kLeastTreeChunk = 32 << 10, kSmallTreeChunk = 128 << 10;  // by
 
 }  // namespace
 
+double pieces_of_ring_part(Shape shape, Bytes size, double channels) {
+  return kSlicesPerChunk * std::max(1., double(size.count()) / (channels * shape.ranks * kChunk));
+}
+
 double ring_pieces(Shape shape, Bytes size, int phases, double channels) {
-  const double loops = std::max(1., double(size.count()) / (channels * shape.ranks * kChunk));
-  return std::max(1., loops * phases * (shape.ranks - 1.) * kSlicesPerChunk);
+  return std::max(1., pieces_of_ring_part(shape, size, channels) * phases * (shape.ranks - 1.));
 }
 
 // Chunks as for LL128, the protocol of small messages: NCCL halves them until there are 64, then 16 for each level;

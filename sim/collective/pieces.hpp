@@ -10,6 +10,7 @@ namespace rehearsal::collective {
 
 // Pieces that follow each other over one edge of a channel; at least one, and not an integer: one more byte adds no
 // loop, since NCCL distributes the remainder. `phases`: 2 for an all-reduce, 1 for its halves.
+double pieces_of_ring_part(Shape shape, Bytes size, double channels);  // of those, in one step
 double ring_pieces(Shape shape, Bytes size, int phases, double channels);
 double tree_pieces(Shape shape, Bytes size, double channels);
 

@@ -151,11 +151,16 @@ std::optional<double> CommunicationModel::across(const GroupShape& group, Collec
   return curves_.time(kind, ranks, size, there, whole_nodes) / there(ranks, size);
 }
 
+double CommunicationModel::channels(const GroupShape& group) const {
+  const auto& reach = machine_.reach(group);
+  return reach.out.empty() ? 1 : std::clamp(kChannelsEach * double(reach.nics), 1., kMostChannels);
+}
+
 collective::Wires CommunicationModel::wires_across(const GroupShape& group, CollectiveKind kind, Bytes size) const {
   const auto& spec = machine_.spec();
   const auto& reach = machine_.reach(group);
   collective::Wires wires;
-  wires.channels = std::clamp(kChannelsEach * double(reach.nics), 1., kMostChannels);
+  wires.channels = channels(group);
   if (reach.in_domain > 1) {
     const auto choice = inside(group, kind, size);
     wires.inside = wires.ring_inside = choice.seconds;
@@ -199,6 +204,14 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   if (kind == CollectiveKind::shift && choice.algorithm)
     for (const auto& send : sends_of_shift(group, size)) choice.seconds = std::max(choice.seconds, message(send));
   return choice;
+}
+
+collective::Execution CommunicationModel::execution(const GroupShape& group, CollectiveKind kind, Bytes size) const {
+  size = std::max(size, Bytes(1));
+  const auto choice = choose(group, kind, size);
+  if (!choice.algorithm) return {};
+  const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(machine_.reach(group).in_domain));
+  return collective::execution(*choice.algorithm, shape, size, channels(group));
 }
 
 // Seconds until NICs, their queues and what feeds them are full: as inside a node, the root of the time on the wire.

@@ -8,6 +8,7 @@
 
 #include "cluster/machine.hpp"
 #include "collective/choice.hpp"
+#include "collective/routine.hpp"
 #include "collective/size_curve.hpp"
 #include "graph/work.hpp"
 
@@ -44,6 +45,9 @@ class CommunicationModel {
   std::vector<graph::Message> sends_of_shift(const GroupShape& group, Bytes size) const;
   // The algorithm that the cluster's library runs, with its seconds; nothing for one rank or nothing to move.
   collective::Choice choose(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  // That choice as it is performed; by the fastest algorithm of a small array where there is nothing to move, since
+  // members meet all the same. No algorithm for one rank.
+  collective::Execution execution(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   Quote quote(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   const collective::Runtime& runtime() const { return runtime_; }
   std::string why(const GroupShape& group, const collective::Choice& choice) const;
@@ -63,6 +67,7 @@ class CommunicationModel {
   collective::Wires wires_across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   static collective::Choice formula(const cluster::Machine& machine, const GroupShape& group, CollectiveKind kind,
                                     Bytes size, const collective::Runtime& runtime);
+  double channels(const GroupShape& group) const;
   collective::Choice inside(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   std::optional<double> across(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   double shared(const collective::Algorithm& algorithm, const GroupShape& group, Bytes size) const;  // s

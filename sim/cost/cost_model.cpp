@@ -280,6 +280,19 @@ std::vector<Time> CostModel::held(std::span<const graph::Work> works, Conditions
   return times;
 }
 
+std::vector<collective::Execution> CostModel::executions(std::span<const graph::Work> works,
+                                                         Conditions conditions) const {
+  std::vector<collective::Execution> all;
+  all.reserve(works.size());
+  ByLinks models(*this, conditions);
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const auto* work = std::get_if<graph::Collective>(&works[i]);
+    all.push_back(work ? models.of(i).communication_.execution(work->group, work->kind, work->size)
+                       : collective::Execution());
+  }
+  return all;
+}
+
 std::vector<graph::Footprint> CostModel::footprints(std::span<const graph::Work> works, std::span<const Time> prices,
                                                     Conditions conditions) const {
   INVARIANT(works.size() == prices.size(), "one price per work");

@@ -64,6 +64,9 @@ class CostModel {
   // In the same order: how long a message occupies its wire, as part of its price. 0 for all other works.
   std::vector<Time> held(std::span<const graph::Work> works, Conditions conditions = {}) const;
 
+  // In the same order: how collectives are performed as they were priced; no algorithm for all other works.
+  std::vector<collective::Execution> executions(std::span<const graph::Work> works, Conditions conditions = {}) const;
+
   // In the same order: the load on resources while they run. `prices`: of the same works.
   std::vector<graph::Footprint> footprints(std::span<const graph::Work> works, std::span<const Time> prices,
                                            Conditions conditions = {}) const;

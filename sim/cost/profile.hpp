@@ -53,6 +53,7 @@ struct Profile {
   std::map<KernelClass, KernelTimes> kernels;
   MessageTimes messages;
   collective::SizeCurves collectives;
+  bool own_collectives = false;              // measured by their own steps (backend::Collectives), not by a library
   std::optional<Quantiles> between_tasks;    // what the loop of a rank takes from the end of one to the next's start
   std::optional<Quantiles> timer_overshoot;  // of a sleep of 1 ms
   std::optional<Quantiles> noise;            // of `kNoiseQuantum` of arithmetic without memory, all ranks at once

@@ -154,12 +154,21 @@ void require_memory(const answer::Result& prediction) {
         graph.ranks().size(), show(needed), show(*free)));
 }
 
+std::optional<backend::Collectives> collectives(const backend::Backend& backend, const backend::RunOptions& options) {
+  if (backend.devices() > 0) return backend::Collectives::library;
+  if (backend.name() == "loopback" && options.compute == Compute::timed) return std::nullopt;
+  return options.collectives;
+}
+
 Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, backend::RunOptions options) {
   const auto session = backend.prepare(lowered.graph);
   options.durations = lowered.durations;
   options.held = lowered.held;
   options.learning = learning(lowered.scenario);
   Performed performed;
+  if (!lowered.graph.groups().empty()) performed.collectives = collectives(backend, options);
+  const auto executions = answer::executions(lowered);
+  options.executions = executions;
   performed.timeline = session->run(options);
   if (options.compute == Compute::real) performed.trained = session->trained();
   return performed;

@@ -29,6 +29,10 @@ Performable load_performable(const std::string& path, const std::vector<std::str
 // the predicted peaks exceed free memory: Linux would overcommit and kill a process later.
 void require_memory(const answer::Result& prediction);
 
+// What would become of RunOptions::collectives: nothing where collectives move no bytes (loopback, timed compute),
+// libraries on GPUs.
+std::optional<backend::Collectives> collectives(const backend::Backend& backend, const backend::RunOptions& options);
+
 // The training data of real compute.
 backend::TrainingData learning(const scenario::Scenario& scenario);
 
@@ -38,9 +42,11 @@ std::vector<timeline::Sampling> sampling(const scenario::Scenario& scenario, std
 struct Performed {
   timeline::Timeline timeline;
   backend::TrainingResult trained;  // real compute
+  // How collectives were performed; nothing where there are none, or where they only take their predicted time.
+  std::optional<backend::Collectives> collectives;
 };
-// `options` without durations and training data, which the lowered job provides. Throws MachineError when this machine
-// cannot perform it.
+// `options` without durations, algorithms and training data, which the lowered job provides. Throws MachineError when
+// this machine cannot perform it.
 Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, backend::RunOptions options);
 
 }  // namespace rehearsal::explore

@@ -19,12 +19,14 @@
 #include "calibrate/machine.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
+#include "cost/communication.hpp"
 #include "dispatch/usage.hpp"
 #include "launch/launch.hpp"
 #include "page/layout.hpp"
 #include "perform/backends.hpp"
 #include "perform/calibrate_gpu.hpp"
 #include "perform/calibrate_tiers.hpp"
+#include "scenario/cluster_file.hpp"
 #include "scenario/profile.hpp"
 #include "timeline/memory.hpp"
 
@@ -127,16 +129,26 @@ class Measurement {
   }
 
   dispatch::LinkProbe probe(unsigned ranks) const {
-    if (options_.backend == "loopback") return calibrate::probe_loopback(ranks);
+    if (options_.backend == "loopback") return calibrate::probe_loopback(ranks, algorithms());
     const auto backend = open(fmt::format("{}", ranks));
     const auto graph = dispatch::probe_graph(ranks);
     const auto session = backend->prepare(graph);
     auto* prober = dynamic_cast<dispatch::LinkProber*>(session.get());
     if (!prober) throw MachineError(fmt::format("backend {} cannot measure its messages", options_.backend));
+    prober->by(algorithms());
     return prober->probe_links();
   }
 
  private:
+  // As scenarios on this machine choose them.
+  dispatch::Algorithms algorithms() const {
+    if (options_.collectives == backend::Collectives::library) return {};
+    auto machine = scenario::load_named_cluster("this-machine").spec;
+    machine.nodes = 1;
+    return [model = cost::CommunicationModel(machine, {})](CollectiveKind kind, std::size_t ranks, Bytes size) {
+      return model.execution({.ranks = static_cast<std::uint32_t>(ranks)}, kind, size);
+    };
+  }
   std::unique_ptr<backend::Backend> open(const std::string& part) const {
     Arguments again{"calibrate"};
     again.insert(again.end(), arguments_.begin(), arguments_.end());
@@ -153,7 +165,7 @@ class Measurement {
   Plan plan_;
 };
 
-void add_links(cost::Profile& profile, const dispatch::LinkProbe& probe) {
+void add_links(cost::Profile& profile, const dispatch::LinkProbe& probe, bool own) {
   auto& m = profile.messages;
   m = {};  // of the largest group, which comes last
   const auto above_zero = [](Time t) { return std::max(t, picoseconds(1000)); };  // a tick of the clock
@@ -162,6 +174,7 @@ void add_links(cost::Profile& profile, const dispatch::LinkProbe& probe) {
     m.latency.push_back({l.size, above_zero(l.latency)});
   }
   profile.copy = probe.single_copy ? "single copy" : "two copies";
+  profile.own_collectives = own;
   for (const auto& c : probe.collectives)
     profile.collectives.measured[{c.kind, static_cast<std::uint32_t>(probe.ranks)}].push_back(
         {c.size, above_zero(c.lasts)});
@@ -201,7 +214,7 @@ Measured measure(const Calibration& options, const Arguments& arguments, const P
   profile.kernels = cost::fit_kernels(std::move(all));
   for (const unsigned n : plan.groups) {
     progress.say(fmt::format("messages and collectives among {} ranks", n));
-    add_links(profile, measurement.probe(n));
+    add_links(profile, measurement.probe(n), options.collectives == backend::Collectives::own);
   }
   profile.digest = scenario::profile_digest(profile);
   return {std::move(profile), std::move(tiers)};

@@ -116,6 +116,12 @@ Shown<Result> measured_answer() {
              [](auto& r) -> const Verification* {
                return r.measured && r.measured->verification ? &*r.measured->verification : nullptr;
              })
+      .figure("collectives", "collectives",
+              "own: by the steps of the algorithms that were predicted; library: by MPI, NCCL, or one thread for all",
+              [](auto& r) -> std::optional<std::string> {
+                if (!r.measured || !r.measured->collectives) return std::nullopt;
+                return backend::name(*r.measured->collectives);
+              })
       .or_all_left_out();
 }
 

@@ -41,6 +41,7 @@ void measured_facts(const answer::Result& run, std::vector<Fact>& facts) {
     facts.push_back({"Predicted",
                      {show(m.predicted), to_seconds(m.predicted), "/iterations/predicted_s"},
                      predicted_error(m.predicted / m.iterations.median - 1) + " than measured"});
+  if (m.collectives) facts.push_back({"Collectives", {collectives_note(*m.collectives)}});
   if (const auto& peaks = timeline.peak_bytes; !peaks.empty())
     facts.push_back(
         {"High water",
@@ -69,6 +70,11 @@ void measured_facts(const answer::Result& run, std::vector<Fact>& facts) {
 std::string iterations_note(const timeline::Spread& s) {
   if (s.iterations < 2) return "one iteration, no spread known";
   return fmt::format("median of {}; p10 .. p90: {} .. {}", s.iterations, show(s.p10), show(s.p90));
+}
+
+std::string collectives_note(backend::Collectives how) {
+  return how == backend::Collectives::own ? "own: the steps of the algorithms that were predicted"
+                                          : "library: as the transport's own library performs them";
 }
 
 std::string predicted_error(double error) {

@@ -11,6 +11,8 @@ namespace rehearsal::report {
 // "median of 10; p10 .. p90 12.1 .. 12.9 ms": the note beside the length of the iteration.
 std::string iterations_note(const timeline::Spread& iterations);
 
+std::string collectives_note(backend::Collectives how);
+
 // Prediction and memory compared with the measurement. Requires `run.measured`.
 void measured_facts(const answer::Result& run, std::vector<page::Fact>& facts);
 

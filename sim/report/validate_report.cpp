@@ -165,6 +165,8 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
   if (v.tolerance)
     text += fmt::format("  Tolerance    {:<16} {}\n", absolute_share(*v.tolerance),
                         v.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));
+  if (const auto& how = v.measured.measured->collectives)
+    text += fmt::format("  Collectives  {}\n", collectives_note(*how));
   text += fmt::format("  Prediction   {}\n               sha256 {}\n",
                       v.prediction_file.empty() ? "not kept (--prediction FILE keeps it)" : v.prediction_file,
                       v.prediction_sha256);

@@ -180,6 +180,7 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
        {std::pair{"kernels", Precision::fp32}, std::pair{"kernels_bf16", Precision::bf16}})
     if (const Node* kernels = measured_section(map, key)) read_kernels(problems, *kernels, key, precision, profile);
   if (const Node* messages = measured_section(map, "messages")) read_messages(problems, *messages, profile);
+  profile.own_collectives = map.choice<bool>("collectives_by", {{"own", true}, {"library", false}}, {}, false);
   if (const Node* collectives = measured_section(map, "collectives"))
     if (auto curves = load_curves(context, *collectives, nullptr, true)) {
       profile.collectives = std::move(*curves);

@@ -113,6 +113,7 @@ std::string body(const Profile& p) {
   } else {
     out += "messages: {source: assumed}\n";
   }
+  if (p.own_collectives) out += "collectives_by: own  # steps, not a library\n";
   out += p.has_collectives() ? "collectives:\n" + curves_text(p.collectives) : "collectives: {source: assumed}\n";
   out += fmt::format("between_tasks: {}\n", p.between_tasks ? text_of(*p.between_tasks) : "{source: assumed}");
   out += fmt::format("timer_overshoot: {}\n", p.timer_overshoot ? text_of(*p.timer_overshoot) : "{source: assumed}");

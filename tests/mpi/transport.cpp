@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "../collective_cases.hpp"
 #include "base/bf16.hpp"
 #include "base/error.hpp"
+#include "base/sha256.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/probe.hpp"
 #include "graph/builder.hpp"
@@ -106,15 +108,19 @@ void check_messages(launch::Bootstrap& all, MpiTransport& transport, std::size_t
   }
 }
 
-template <class T>
-dispatch::Transport::Meeting meet(MpiTransport& transport, EndpointId group, CollectiveKind kind, std::span<const T> in,
-                                  std::span<T> out) {
-  transport.join(group, kind, sizeof(T) == 4 ? Precision::fp32 : Precision::bf16, std::as_bytes(in),
-                 std::as_writable_bytes(out));
+dispatch::Transport::Meeting met(MpiTransport& transport, EndpointId group) {
   for (;;) {
     if (const auto meeting = transport.joined(group)) return *meeting;
     transport.wait(dispatch::now() + seconds(1e-3));
   }
+}
+
+template <class T>
+dispatch::Transport::Meeting meet(MpiTransport& transport, EndpointId group, CollectiveKind kind, std::span<const T> in,
+                                  std::span<T> out) {
+  transport.join(group, kind, sizeof(T) == 4 ? Precision::fp32 : Precision::bf16, std::as_bytes(in),
+                 std::as_writable_bytes(out), nullptr);
+  return met(transport, group);
 }
 
 float number(float stored) { return stored; }
@@ -171,6 +177,38 @@ void check_collectives(MpiTransport& transport, EndpointId group, std::size_t in
   }
 }
 
+// Every algorithm by its own steps, against sums in double precision and against MPI's own; an all-reduce gives all
+// members the same bits. Several lengths in a row, so that steps of one meet those of the next.
+void check_steps(launch::Bootstrap& all, MpiTransport& transport, EndpointId group, std::uint32_t members) {
+  std::string bits;
+  for (const auto& execution : cases::executions(members)) {
+    for (const std::size_t length : {0, 1, 7, 1000, 100'000}) {
+      for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+        for (const bool in_place : {false, true}) {
+          const cases::Case wanted{execution.algorithm->kind, precision, members, length, in_place};
+          cases::Operands ours(wanted, all.rank()), theirs(wanted, all.rank());
+          transport.join(group, wanted.kind, precision, ours.in(), ours.out(), &execution);
+          const auto meeting = met(transport, group);
+          expect(meeting.together <= meeting.done, "joined before done");
+          const std::string wrong = ours.wrong();
+          if (!wrong.empty()) throw MachineError(execution.algorithm->name + ", " + wrong);
+          if (wanted.kind == CollectiveKind::all_reduce) {
+            const auto result = ours.bits();
+            bits += sha256({reinterpret_cast<const char*>(result.data()), result.size()});
+          }
+          if (wanted.kind == CollectiveKind::broadcast || length == 0) continue;
+          transport.join(group, wanted.kind, precision, theirs.in(), theirs.out(), nullptr);
+          met(transport, group);
+          expect(theirs.wrong().empty(), "MPI's own result is within the same rounding");
+          if (!wanted.adds()) expect(ours.bits() == theirs.bits(), "what is not added up has the bits of MPI's own");
+        }
+      }
+    }
+  }
+  const auto everywhere = all.gather_everywhere("bits", sha256(bits));
+  expect(std::ranges::count(everywhere, everywhere[0]) == std::int64_t(everywhere.size()), "all have the same bits");
+}
+
 void check_gather(launch::Bootstrap& all) {
   const auto bytes = all.gather("bytes", std::string(all.rank() * 1000, char('a' + all.rank())));
   expect(bytes.size() == (all.rank() == 0 ? all.size() : 0), "rank 0 has the bytes of all");
@@ -190,6 +228,7 @@ void transport_rank(launch::Bootstrap& all, bool spin) {
     check_collectives<float>(transport, EndpointId(2 * n + 1), rank / 2, (ranks + 1 - rank % 2) / 2, part);
     check_collectives<std::uint16_t>(transport, EndpointId(2 * n), rank, ranks, part);
   }
+  check_steps(all, transport, EndpointId(2 * n), std::uint32_t(ranks));
   check_gather(all);
   expect(mpi::ranks_here() == ranks, "all on one host");
 
@@ -218,8 +257,8 @@ int rank_program(const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("messages and collectives carry the right bytes, in order, among 2 to 4 ranks") {
-  for (const std::size_t ranks : {2, 3, 4})
+TEST_CASE("messages and collectives carry the right bytes, in order, among 2 to 5 ranks") {
+  for (const std::size_t ranks : {2, 3, 4, 5})
     CHECK(launch::run_ranks({.ranks = ranks, .arguments = {"sleep"}, .timeout = seconds(60), .hang_report = {}}) ==
           std::vector<std::string>(ranks, "right"));
   CHECK(launch::run_ranks({.ranks = 2, .arguments = {"spin"}, .timeout = seconds(60), .hang_report = {}}) ==

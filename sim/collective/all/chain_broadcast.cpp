@@ -49,6 +49,7 @@ void register_chain_broadcast(Registry& registry) {
            (1 - piece) * std::max(fast, slow);
   };
   chain_of.schedule = [](Shape s) { return chain(s.ranks); };
+  chain_of.pieces = [](Shape, Bytes size, double) { return double(size.count()) / kPieces / kPiece; };
   chain_of.why = [](Shape s) { return fmt::format("a chain of {}", s.ranks); };
   registry.add(std::move(chain_of));
 }

@@ -1,3 +1,4 @@
+#include "collective/pieces.hpp"
 #include "collective/registry.hpp"
 #include "collective/ring.hpp"
 
@@ -18,6 +19,7 @@ void register_ring_all_reduce(Registry& registry) {
     for (auto& step : ring_all_gather_steps(s.ranks)) steps.push_back(std::move(step));
     return steps;
   };
+  ring.pieces = pieces_of_ring_part;
   ring.why = ring_hops;
   registry.add(std::move(ring));
 }

@@ -1,3 +1,4 @@
+#include "collective/pieces.hpp"
 #include "collective/registry.hpp"
 #include "collective/ring.hpp"
 
@@ -12,6 +13,7 @@ void register_ring_reduce_scatter(Registry& registry) {
   ring.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
   ring.time = [](Shape s, Bytes size, const Wires& w) { return ring_time(s, size, 1, w); };
   ring.schedule = [](Shape s) { return ring_reduce_scatter_steps(s.ranks); };
+  ring.pieces = pieces_of_ring_part;
   ring.why = ring_hops;
   registry.add(std::move(ring));
 }

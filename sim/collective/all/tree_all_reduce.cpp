@@ -105,6 +105,7 @@ void register_tree_all_reduce(Registry& registry) {
     return w.fixed + 2 * levels(s.ranks) * w.latency + halves(s.ranks) / 2. * seconds_for(size, w.rate);
   };
   tree.schedule = [](Shape s) { return both_trees(s.ranks); };
+  tree.pieces = tree_pieces;
   tree.applies = [](Shape s, const cluster::Interconnect&) { return s.nodes() > 1; };
   tree.needs = "several nodes";
   tree.why = [](Shape s) {

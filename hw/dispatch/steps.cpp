@@ -1,0 +1,205 @@
+#include "dispatch/steps.hpp"
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "dispatch/add.hpp"
+
+namespace rehearsal::dispatch {
+namespace {
+
+// The part'th of `parts` almost equal ranges of `whole`.
+struct Range {
+  std::size_t first, count;
+};
+Range range(std::size_t whole, std::size_t parts, std::size_t part) {
+  const auto start = [&](std::size_t p) { return whole / parts * p + whole % parts * p / parts; };
+  return {start(part), start(part + 1) - start(part)};
+}
+
+}  // namespace
+
+void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Precision precision,
+                  std::span<const std::byte> in, std::span<std::byte> out) {
+  INVARIANT(done(), "one collective of a group at a time");
+  routine_ = &routine;
+  precision_ = precision;
+  width_ = static_cast<std::size_t>(bytes_per_element(precision));
+  pieces_.clear(), pieces_.resize(std::size_t{routine.cells} * routine.pieces);
+  arrivals_.clear(), arrivals_.resize(routine.moves.size() * routine.pieces);
+  completed_.clear(), work_.clear(), worked_ = 0;
+  lay_out(kind, in, out);
+
+  receives_.clear(), rounds_.clear();
+  for (std::uint32_t m = 0; m < routine.moves.size(); ++m) {
+    if (routine.moves[m].sends) continue;
+    const bool same = !receives_.empty() && routine.moves[receives_.back()].step == routine.moves[m].step;
+    rounds_.push_back(receives_.empty() ? 0 : rounds_.back() + (same ? 0 : 1));
+    receives_.push_back(m);
+  }
+  first_.assign(routine.pieces, 0), posted_.assign(routine.pieces, 0);
+
+  // What a piece of no bytes would do is done.
+  for (std::uint32_t where = 0; where < pieces_.size(); ++where) {
+    Piece& piece = pieces_[where];
+    if (piece.size == 0) piece.next = moves_of(where).size();
+    if (piece.next < moves_of(where).size()) ++left_;
+  }
+  for (std::uint32_t p = 0; p < routine.pieces; ++p) post_receives(p);
+  // In the order of the schedule, in which messages leave.
+  for (const auto& move : routine.moves)
+    for (std::uint32_t p = 0; move.sends && p < routine.pieces; ++p) work_.push_back(at(move.cell, p));
+  if (left_ == 0) finish();
+}
+
+// Gives every cell what it holds at first and its place in the result.
+void Steps::lay_out(CollectiveKind kind, std::span<const std::byte> in, std::span<std::byte> out) {
+  const std::uint32_t members = routine_->members, me = routine_->me, parts = routine_->parts;
+  const bool gathers = kind == CollectiveKind::all_gather, scatters = kind == CollectiveKind::reduce_scatter;
+  const bool to_all = kind == CollectiveKind::all_to_all;
+  INVARIANT(gathers    ? in.size() * members == out.size()
+            : scatters ? in.size() == out.size() * members
+                       : in.size() == out.size(),
+            "a collective's operands fit each other");
+  const std::size_t whole = (gathers ? out.size() : in.size()) / width_;
+  const std::size_t mine = range(whole, members, me).first;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const auto [first, elements] = range(whole, parts, part);
+    const bool own = std::uint64_t{part} * members / parts == me;
+    const std::byte* holds = in.data() + first * width_;
+    std::byte* home = out.data() + first * width_;
+    if (gathers) holds = own ? in.data() + (first - mine) * width_ : nullptr;
+    if (scatters) home = own ? out.data() + (first - mine) * width_ : nullptr;
+    if (to_all) home = nullptr;
+    cut(part, holds, home, elements);
+  }
+  if (!to_all) {
+    for (std::uint32_t cell = parts; cell < routine_->cells; ++cell)
+      cut(cell, nullptr, nullptr, range(whole, parts, (cell - parts) % parts).count);
+    return;
+  }
+  INVARIANT(in.empty() || in.data() != out.data(), "blocks go from one buffer into another");
+  for (std::uint32_t from = 0; from < members; ++from) {
+    const auto [first, elements] = range(whole, members, from);
+    cut(parts + from, from == me ? in.data() + first * width_ : nullptr, out.data() + first * width_, elements);
+  }
+}
+
+void Steps::cut(std::uint32_t cell, const std::byte* holds, std::byte* home, std::size_t elements) {
+  for (std::uint32_t p = 0; p < routine_->pieces; ++p) {
+    const auto [first, count] = range(elements, routine_->pieces, p);
+    Piece& piece = pieces_[at(cell, p)];
+    piece.size = count * width_;
+    if (holds) piece.at = holds + first * width_;
+    if (home) piece.home = home + first * width_;
+  }
+}
+
+// Up to one step beyond the one that is not complete.
+void Steps::post_receives(std::uint32_t p) {
+  const auto arrived = [&](std::size_t receive) {
+    const auto& move = routine_->moves[receives_[receive]];
+    const Piece& piece = pieces_[at(move.cell, p)];
+    const auto& moves = moves_of(at(move.cell, p));
+    return piece.next == moves.size() || receives_[receive] < moves[piece.next];
+  };
+  std::size_t& first = first_[p];
+  while (first < receives_.size() && arrived(first)) ++first;
+  if (first == receives_.size()) return;
+  for (std::size_t& next = posted_[p]; next < receives_.size() && rounds_[next] <= rounds_[first] + 1; ++next) {
+    const std::uint32_t m = receives_[next], id = m * routine_->pieces + p;
+    const auto& move = routine_->moves[m];
+    Piece& piece = pieces_[at(move.cell, p)];
+    if (piece.size == 0) continue;
+    const bool free = piece.home && !move.adds && piece.sending == 0 && moves_of(at(move.cell, p))[piece.next] == m;
+    if (!free) arrivals_[id].buffer = pool_.get(piece.size);
+    std::byte* const into = free ? piece.home : arrivals_[id].buffer.get();
+    messages_.receive(move.member, move.number * routine_->pieces + p, {into, piece.size}, id);
+  }
+}
+
+void Steps::note_completed() {
+  for (const std::uint32_t id : completed_) {
+    const auto& move = routine_->moves[id / routine_->pieces];
+    const std::uint32_t where = at(move.cell, id % routine_->pieces);
+    if (!move.sends)
+      arrivals_[id].here = true;
+    else if (Piece& piece = pieces_[where]; --piece.sending == 0 && piece.next == moves_of(where).size())
+      --left_;
+    work_.push_back(where);
+  }
+  completed_.clear();
+}
+
+bool Steps::advance() {
+  bool worked = false;
+  while (!worked && !done()) {
+    note_completed();
+    if (left_ == 0) {
+      finish();
+    } else if (worked_ < work_.size()) {
+      worked = proceed(work_[worked_]);
+      if (!worked) ++worked_;
+    } else {
+      work_.clear(), worked_ = 0;
+      if (completed_.empty()) return false;
+    }
+  }
+  return worked;
+}
+
+// Sends follow an addition at once; the next addition has to wait.
+bool Steps::proceed(std::uint32_t where) {
+  bool worked = false;
+  Piece& piece = pieces_[where];
+  const auto& moves = moves_of(where);
+  const std::uint32_t p = where % routine_->pieces;
+  while (piece.next < moves.size()) {
+    const std::uint32_t m = moves[piece.next], id = m * routine_->pieces + p;
+    const auto& move = routine_->moves[m];
+    if (!move.sends && (worked || !arrivals_[id].here || piece.sending > 0)) break;
+    ++piece.next;
+    if (move.sends) {
+      INVARIANT(piece.at, "a member sends what it has");
+      ++piece.sending;
+      messages_.send(move.member, move.number * routine_->pieces + p, {piece.at, piece.size}, id);
+      continue;
+    }
+    worked = arrivals_[id].buffer != nullptr;
+    arrive(piece, m, id);
+    if (piece.next == moves.size()) --left_;
+    post_receives(p);
+  }
+  return worked;
+}
+
+void Steps::arrive(Piece& piece, std::uint32_t m, std::uint32_t id) {
+  auto buffer = std::move(arrivals_[id].buffer);
+  if (!buffer) {
+    piece.at = piece.home;
+    return;
+  }
+  std::byte* const to = piece.home ? piece.home : buffer.get();
+  if (routine_->moves[m].adds) {
+    INVARIANT(piece.at, "a member adds to what it has");
+    add(precision_, piece.at, buffer.get(), to, piece.size);
+  } else if (piece.home) {
+    std::memcpy(to, buffer.get(), piece.size);
+  }
+  piece.at = to;
+  if (!piece.home) std::swap(piece.owned, buffer);
+  if (buffer) pool_.put(piece.size, std::move(buffer));
+}
+
+// What never moved is copied to its place.
+void Steps::finish() {
+  for (Piece& piece : pieces_) {
+    if (piece.home && piece.at && piece.at != piece.home && piece.size > 0)
+      std::memmove(piece.home, piece.at, piece.size);
+    if (piece.owned) pool_.put(piece.size, std::move(piece.owned));
+  }
+  pieces_.clear(), completed_.clear(), work_.clear(), worked_ = 0;
+  routine_ = nullptr;
+}
+
+}  // namespace rehearsal::dispatch

@@ -1,0 +1,84 @@
+// Performs a collective by the steps of its algorithm (collective::Routine): messages between members, added up on
+// arrival. The same for every transport, which lends only the messages.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collective/routine.hpp"
+#include "dispatch/buffer_pool.hpp"
+
+namespace rehearsal::dispatch {
+
+// Nonblocking messages between the members of one group. A message is known by both members and its number; those of
+// one collective have different ones, and the same numbers of a later collective follow them. The bytes belong to the
+// transport until it reports `id` by Steps::completed().
+class MemberMessages {
+ public:
+  virtual ~MemberMessages() = default;
+  virtual void send(std::uint32_t to, std::uint32_t number, std::span<const std::byte> bytes, std::uint32_t id) = 0;
+  virtual void receive(std::uint32_t from, std::uint32_t number, std::span<std::byte> into, std::uint32_t id) = 0;
+};
+
+// One member's part in one collective after the other. Single-threaded.
+//
+// A piece of a cell makes its moves in order: a send once everything before it has arrived, an arrival once nothing
+// before it is still being sent. Receives are posted a step ahead, into the result where its place is free and into
+// buffers otherwise. No member waits for another by mistake: whoever is behind has posted what its step receives.
+class Steps {
+ public:
+  Steps(MemberMessages& messages, BufferPool& pool) : messages_(messages), pool_(pool) {}
+
+  // Operands as in Transport::join; the routine must outlive the collective.
+  void begin(const collective::Routine& routine, CollectiveKind kind, Precision precision,
+             std::span<const std::byte> in, std::span<std::byte> out);
+  // A message has been sent or received. Only notes it, so that a transport may call it anywhere.
+  void completed(std::uint32_t id) { completed_.push_back(id); }
+  // Goes on, at most as far as one addition or copy, so that messages may move on between two of them. False: nothing
+  // is left to do until messages are completed.
+  bool advance();
+  bool done() const { return routine_ == nullptr; }
+
+ private:
+  struct Piece {  // of a cell
+    std::size_t size = 0;
+    const std::byte* at = nullptr;  // what it holds
+    std::byte* home = nullptr;      // where its result belongs; null: in buffers, and nowhere in the end
+    BufferPool::Buffer owned;       // behind `at` without a home
+    std::size_t next = 0;           // of its moves
+    std::uint32_t sending = 0;
+  };
+  struct Arrival {
+    BufferPool::Buffer buffer;  // null: received into its home
+    bool here = false;
+  };
+
+  void lay_out(CollectiveKind kind, std::span<const std::byte> in, std::span<std::byte> out);
+  void cut(std::uint32_t cell, const std::byte* at, std::byte* home, std::size_t elements);
+  void note_completed();
+  void post_receives(std::uint32_t piece);
+  bool proceed(std::uint32_t where);  // true: it added or copied, and may go on
+  void arrive(Piece& piece, std::uint32_t move, std::uint32_t id);
+  void finish();
+
+  std::uint32_t at(std::uint32_t cell, std::uint32_t piece) const { return cell * routine_->pieces + piece; }
+  const std::vector<std::uint32_t>& moves_of(std::uint32_t where) const {
+    return routine_->of_cell[where / routine_->pieces];
+  }
+
+  MemberMessages& messages_;
+  BufferPool& pool_;
+  const collective::Routine* routine_ = nullptr;
+  Precision precision_ = Precision::fp32;
+  std::size_t width_ = 4;
+  std::size_t left_ = 0;           // pieces of cells that have moves left or are being sent
+  std::vector<Piece> pieces_;      // by cell and piece
+  std::vector<Arrival> arrivals_;  // by id: move and piece
+  std::vector<std::uint32_t> receives_,
+      rounds_;                               // moves that receive, and for each its step, counted from 0 among these
+  std::vector<std::size_t> first_, posted_;  // by piece: of `receives_` all before have arrived, have been posted
+  std::vector<std::uint32_t> completed_, work_;  // ids; pieces of cells to look at
+  std::size_t worked_ = 0;
+};
+
+}  // namespace rehearsal::dispatch
