@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "collective/registry.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/performable.hpp"
 #include "dispatch/results.hpp"
@@ -36,11 +37,13 @@ class Recorder : public Transport {
   void take(graph::EndpointId, std::span<std::byte> into) override {
     calls.push_back("take " + std::to_string(into.size()));
   }
-  void join(graph::EndpointId, CollectiveKind, Precision, std::span<const std::byte> in,
-            std::span<std::byte> out) override {
+  void join(graph::EndpointId, CollectiveKind, Precision, std::span<const std::byte> in, std::span<std::byte> out,
+            const collective::Execution* by) override {
     calls.push_back("join " + std::to_string(in.size()) + " " + std::to_string(out.size()));
+    performed_by = by;
     met = now();
   }
+  const collective::Execution* performed_by = nullptr;
   std::optional<Meeting> joined(graph::EndpointId) override { return Meeting{met, met}; }
   void wait(Time deadline) override { sleep_until(deadline); }
   Time agree_on_start() override { return origin = now(); }
@@ -121,6 +124,20 @@ TEST_CASE("timed compute over a wire sends dummies of the right size and takes w
   CHECK(spans.end[1] - spans.start[1] >= seconds(3e-3));
   CHECK(spans.end[2] == kSeenByReceiver);
   CHECK(spans.end[3] - spans.start[3] < seconds(4e-3));  // takes what it takes, which here is nothing
+}
+
+TEST_CASE("collectives are performed by the algorithm of their work, or by the library where it is asked for") {
+  const Exchange subject = exchange(Lane::send, false);
+  std::vector<collective::Execution> executions(subject.graph.works().size());
+  executions.back() = {&collective::registry().at("ring-reduce-scatter"), 2, 1};  // of the last collective's work
+  RunOptions options;
+  options.executions = executions;
+  Recorder own, library;
+  iterate(subject, own, options);
+  CHECK(own.performed_by == &executions.back());
+  options.collectives = backend::Collectives::library;
+  iterate(subject, library, options);
+  CHECK(library.performed_by == nullptr);
 }
 
 TEST_CASE("a work without a size still sends something over a wire") {

@@ -159,8 +159,13 @@ TEST_CASE("a schedule that sends what nobody has is a bug, and is called one") {
   wrong.schedule = [](collective::Shape) {
     return std::vector<std::vector<collective::Transfer>>{{{0, 1, 1, false}, {1, 0, 0, false}}};
   };
-  CHECK_THROWS_AS(perform({&wrong, 2, 1}, {CollectiveKind::all_gather, Precision::fp32, 2, 5, false}, 1),
-                  InternalError);
+  const auto left = collective::routine({&wrong, 2, 1}, 0), right = collective::routine({&wrong, 2, 1}, 1);
+  const Case c{CollectiveKind::all_gather, Precision::fp32, 2, 5, false};
+  cases::Operands first(c, 0), second(c, 1);
+  RandomWires wires(2, 1);
+  wires.of(0).begin(left, c.kind, c.precision, first.in(), first.out());
+  wires.of(1).begin(right, c.kind, c.precision, second.in(), second.out());
+  CHECK_THROWS_AS(wires.run(), InternalError);
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ TEST_CASE("every algorithm among 2 to 9 threads gives a serial sum, the same bit
       for (const std::size_t length : {0, 1, 7, 1000, 100'000})
         for (const Precision precision : {Precision::fp32, Precision::bf16}) {
           const bool block = length % 2 == 1;  // in place with odd lengths
+          if (length > 1000 && (precision == Precision::bf16 || execution.pieces == 1)) continue;
           all.push_back({&execution, {execution.algorithm->kind, precision, members, length, block}});
         }
     const auto first = perform(members, all), second = perform(members, all);
