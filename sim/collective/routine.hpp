@@ -42,7 +42,7 @@ struct Routine {
   std::vector<std::vector<std::uint32_t>> of_cell;  // indices of moves; of one step, sends come first
 };
 
-// Throws InternalError for a schedule that is none of the collective.
+// Throws InternalError where blocks of members are no whole parts, or an all-to-all forwards a block.
 Routine routine(const Execution& execution, std::uint32_t member);
 
 }  // namespace rehearsal::collective

@@ -240,6 +240,8 @@ std::string report_text(const Measured& measured, const std::string& file) {
       text += fmt::format("{:<24}{:>12}{:>12}{:>12}\n", show(m.latency[i].size), show(m.send[i].time),
                           show(m.receive[i].time), show(m.latency[i].time));
   }
+  if (p.has_collectives())
+    text += fmt::format("\ncollectives by {}\n", p.own_collectives ? "their own steps" : "the transport's library");
   text += tiers_text(measured.tiers);
   text += fmt::format("\nbetween two tasks {}, a sleep of 1 ms is {} late, equal work takes {} to {}\n",
                       show(p.between_tasks->p50), show(p.timer_overshoot->p50), show(p.noise->p10), show(p.noise->p90));
@@ -260,6 +262,7 @@ Json report_json(const Measured& measured, const std::string& file) {
           {"digest", p.digest},
           {"machine", {{"cpu", p.cpu}, {"cores", p.cores}, {"system", p.system}}},
           {"ranks", p.ranks},
+          {"collectives", backend::name(p.own_collectives ? backend::Collectives::own : backend::Collectives::library)},
           {"priority", p.priority},
           {"kernels", kernels},
           {"tiers", tiers_json(measured.tiers)},

@@ -15,7 +15,7 @@ cost::Profile example() {
   p.summary = "two cores: a \"test\" # 1";
   p.backend = "loopback", p.ranks = 2, p.cpu = "ACME: 3000", p.cores = 2, p.system = "Linux 6.1";
   p.compiler = "GCC 12.2", p.libraries = {{"openmpi", "4.1.4"}}, p.date = "2025-01-02T03:04:05Z";
-  p.priority = "ordinary", p.copy = "single copy";
+  p.priority = "ordinary", p.copy = "single copy", p.own_collectives = true;
   std::vector<cost::KernelSample> samples;
   for (std::int64_t i = 1; i <= 6; i++) {
     const Time t(1'234'567 * i * i + 1);  // odd picoseconds: nothing may be rounded
@@ -88,6 +88,7 @@ TEST_CASE("a profile comes back as it was written") {
   CHECK(read.messages.send[0].time == Time(1001));
   CHECK(read.collectives.measured.at({CollectiveKind::all_reduce, 2})[1].time == Time(123'456));
   CHECK(read.collectives.measured.size() == 2);
+  CHECK(read.own_collectives);
   CHECK(read.noise->p90 == Time(20));
   CHECK(read.between_tasks->p50 == Time(400'000));
   REQUIRE(read.tiers);
@@ -109,7 +110,9 @@ TEST_CASE("what was not measured says so, and is empty when read") {
   const auto text = write_profile(p);
   for (const char* section : {"kernels", "messages", "collectives", "between_tasks", "timer_overshoot", "noise"})
     CHECK_MESSAGE(text.find(fmt::format("\n{}: {{source: assumed}}\n", section)) != std::string::npos, section);
+  CHECK(text.find("collectives_by") == std::string::npos);  // as in profiles of old, a library
   const auto read = load_profile_file(folder.write("p.yaml", text));
+  CHECK_FALSE(read.own_collectives);
   CHECK(read.kernels.empty());
   CHECK_FALSE(read.has_messages());
   CHECK_FALSE(read.has_collectives());
