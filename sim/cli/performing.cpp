@@ -23,7 +23,7 @@ void check_count(const char* option, int value, int least) {
 // Whoever validates times that were measured of something else should know.
 void warn_of_other_curves(Performing& performing) {
   auto& scenario = performing.what.scenario;
-  const auto how = explore::collectives(*performing.backend, performing.options);
+  const auto how = explore::collectives(performing.backend->name(), performing.options);
   if (!how || !scenario.concrete || !scenario.concrete->profile) return;
   const auto& profile = *scenario.concrete->profile;
   const auto& works = performing.predicted.graph().works();
@@ -91,18 +91,10 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
 
   performing.what = explore::load_performable(scenario, common.set, compute, o.backend, common.session.files());
   run.compute = performing.what.compute;
-  Arguments whole{name};  // ranks that are processes run the same command line
-  whole.insert(whole.end(), arguments.begin(), arguments.end());
-  performing.backend = performer().open(o.backend, whole);
-  performing.predicted = answer::predict(performing.what.scenario);
-  const bool gpu = performing.backend->devices() > 0;
-  if (!run.tier_directory.empty() && run.compute != backend::Compute::real)
-    throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
-  if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
   if (!o.collectives.empty()) {
-    using enum backend::Collectives;
-    const auto asked = run.collectives = o.collectives == "own" ? own : library;
-    const auto becomes = explore::collectives(*performing.backend, run);
+    const auto asked = o.collectives == "own" ? backend::Collectives::own : backend::Collectives::library;
+    run.collectives = asked;
+    const auto becomes = explore::collectives(o.backend, run);
     if (!becomes)
       throw UserError(
           "--collectives has no effect on timed tasks of one process: no bytes move, and collectives take their "
@@ -112,8 +104,16 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
           "--collectives own is not built for GPUs: there NCCL's own calls are performed, and steps would need kernels "
           "that add between its sends; leave it out, or use --backend mpi");
   }
-  warn_of_other_curves(performing);
+  Arguments whole{name};  // ranks that are processes run the same command line
+  whole.insert(whole.end(), arguments.begin(), arguments.end());
+  performing.backend = performer().open(o.backend, whole);
+  performing.predicted = answer::predict(performing.what.scenario);
+  const bool gpu = performing.backend->devices() > 0;
+  if (!run.tier_directory.empty() && run.compute != backend::Compute::real)
+    throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
+  if (run.recorded && !gpu) throw UserError("--replay is for --backend cuda: others record nothing");
   if (run.observed && !gpu) throw UserError("--observe is for --backend cuda: others have no profiler");
+  warn_of_other_curves(performing);
   // A GPU's own allocator reports insufficient memory.
   if (run.compute == backend::Compute::real && !gpu) explore::require_memory(performing.predicted);
   return performing;

@@ -154,9 +154,9 @@ void require_memory(const answer::Result& prediction) {
         graph.ranks().size(), show(needed), show(*free)));
 }
 
-std::optional<backend::Collectives> collectives(const backend::Backend& backend, const backend::RunOptions& options) {
-  if (backend.devices() > 0) return backend::Collectives::library;
-  if (backend.name() == "loopback" && options.compute == Compute::timed) return std::nullopt;
+std::optional<backend::Collectives> collectives(const std::string& backend, const backend::RunOptions& options) {
+  if (backend == "cuda") return backend::Collectives::library;
+  if (backend == "loopback" && options.compute == Compute::timed) return std::nullopt;
   return options.collectives;
 }
 
@@ -166,7 +166,9 @@ Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, 
   options.held = lowered.held;
   options.learning = learning(lowered.scenario);
   Performed performed;
-  if (!lowered.graph.groups().empty()) performed.collectives = collectives(backend, options);
+  if (!lowered.graph.groups().empty())
+    performed.collectives =
+        backend.devices() > 0 ? backend::Collectives::library : collectives(backend.name(), options);
   const auto executions = answer::executions(lowered);
   options.executions = executions;
   performed.timeline = session->run(options);

@@ -31,7 +31,7 @@ void require_memory(const answer::Result& prediction);
 
 // What would become of RunOptions::collectives: nothing where collectives move no bytes (loopback, timed compute),
 // libraries on GPUs.
-std::optional<backend::Collectives> collectives(const backend::Backend& backend, const backend::RunOptions& options);
+std::optional<backend::Collectives> collectives(const std::string& backend, const backend::RunOptions& options);
 
 // The training data of real compute.
 backend::TrainingData learning(const scenario::Scenario& scenario);

@@ -26,8 +26,12 @@ scenario::Scenario load(const std::string& file, const Sets& sets, const std::st
       .scenario;
 }
 
-backend::RunOptions steps() {
+// The first argument of a rank, which every process is started with.
+constexpr const char* kOwn = "own";
+
+backend::RunOptions steps(const std::string& collectives = kOwn) {
   backend::RunOptions options;
+  options.collectives = collectives == kOwn ? backend::Collectives::own : backend::Collectives::library;
   options.compute = backend::Compute::real;
   options.times_matter = false;
   options.warmup = 0;
@@ -41,19 +45,22 @@ explore::Performed train(const scenario::Scenario& scenario, backend::Backend& b
 }
 
 // By MPI, by threads, and by one rank alone: the same network, and with threads the same peaks.
-void check_same(const std::string& file, const Sets& sets) {
+void check_same(const std::string& file, const Sets& sets, const std::string& collectives = kOwn) {
   CAPTURE(file);
+  CAPTURE(collectives);
   std::string all;
   for (const auto& set : sets) all += set + " ";
   CAPTURE(all);
-  Sets arguments{file};
+  Sets arguments{collectives, file};
   arguments.insert(arguments.end(), sets.begin(), sets.end());
   const auto processes = launch::open("mpi", arguments);
   const auto threads = loopback::make_loopback();
   const auto scenario = load(file, sets, "mpi");
-  const explore::Performed ours = train(scenario, *processes), reference = train(scenario, *threads);
+  const explore::Performed ours = train(scenario, *processes, steps(collectives)),
+                           reference = train(scenario, *threads);
   const auto limits = explore::limits(scenario);
   const auto alone = train(explore::serial_reference(scenario), *threads, explore::serial_options(steps(), scenario));
+  if (ours.collectives) CHECK(backend::name(*ours.collectives) == collectives);
   REQUIRE(ours.trained.loss.size() == kSteps);
   REQUIRE(!ours.trained.tensors.empty());
   const auto same = explore::verify(ours.trained, alone.trained, limits);
@@ -97,6 +104,12 @@ TEST_CASE("two and four ranks train what one rank trains: schedules, ZeRO, tenso
     with_sgd.insert(with_sgd.end(), sets.begin(), sets.end());
     check_same(gpt, with_sgd);
   }
+}
+
+TEST_CASE("collectives of the library train what one rank trains, too") {
+  const std::string gpt = "gpt-tiny-pp2-tp2-dp2-this-machine.yaml";
+  for (const char* layout : {"{data: 2, zero: 1}", "{data: 2, zero: 2}", "{data: 4, zero: 3}", "{tensor: 2, data: 2}"})
+    check_same(gpt, {"training.optimizer=sgd", std::string("parallelism=") + layout}, "library");
 }
 
 TEST_CASE("workers and servers train what one rank trains, with a delay what it trains as late") {
@@ -186,9 +199,9 @@ TEST_CASE("layers with a state, over tensor and context ranks and in pieces, tra
 int main(int argc, char** argv) {
   using namespace rehearsal;
   setenv("REHEARSAL_MODULES", MODULE_FOLDER, 1);
-  if (argc >= 2 && launch::is_rank()) {
+  if (argc >= 3 && launch::is_rank()) {
     try {
-      train(load(argv[1], {argv + 2, argv + argc}, "mpi"), *launch::open("mpi", {}));
+      train(load(argv[2], {argv + 3, argv + argc}, "mpi"), *launch::open("mpi", {}), steps(argv[1]));
       return 0;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
