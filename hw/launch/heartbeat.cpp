@@ -27,6 +27,8 @@ Heartbeat::Heartbeat(Launchers launchers) {
     rank_ = mine->rank;
     folder_.emplace(std::filesystem::path(std::getenv(kFolderVariable)));
     board_ = std::make_unique<Board>(folder_->board(), mine->size, false);
+    auto& host = (*board_)[rank_].host;
+    gethostname(host.data(), host.size() - 1);
     (*board_)[rank_].pid = static_cast<std::int32_t>(getpid());
     (*board_)[rank_].state = Slot::present;
   }

@@ -93,7 +93,7 @@ class Mpirun : public Launcher {
     const std::string cause = std::regex_search(rest, how, signal)
                                   ? "was killed by signal " + (how[1].matched ? how[1] : how[2]).str()
                                   : "died";
-    return fmt::format("rank {} (pid {}) {}", rank, board_[rank].pid.load(), cause);
+    return fmt::format("rank {} ({}) {}", rank, board_.process(rank), cause);
   }
 
   std::optional<std::string> failure() override {

@@ -35,6 +35,25 @@ Board::Board(const fs::path& file, std::size_t ranks, bool create) : ranks_(rank
 
 Board::~Board() { munmap(slots_, ranks_ * sizeof(Slot)); }
 
+std::string Board::process(std::size_t rank) const {
+  const Slot& slot = slots_[rank];
+  return fmt::format("pid {}{}", slot.pid.load(), hosts().empty() ? "" : fmt::format(" on {}", slot.host.data()));
+}
+
+std::string Board::hosts() const {
+  std::string all;
+  std::string_view first;
+  bool several = false;
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    if (slots_[rank].state < Slot::present) continue;
+    const std::string_view here = slots_[rank].host.data();
+    if (all.empty()) first = here;
+    several |= here != first;
+    all += fmt::format("{}rank {} on {}", all.empty() ? "" : ", ", rank, here);
+  }
+  return several ? all : "";
+}
+
 int status(const std::string& error) { return static_cast<int>(std::strtol(error.c_str(), nullptr, 10)); }
 
 std::string message(const std::string& error) {

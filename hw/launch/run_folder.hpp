@@ -31,6 +31,7 @@ struct Slot {
   std::atomic<std::uint32_t> iterations;
   std::atomic<std::uint32_t> lanes;
   std::array<std::atomic<std::uint32_t>, graph::kLanes> heads;
+  std::array<char, 64> host;  // its name, ended by 0; written before `state` says that the rank is present
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock would not be shared between processes");
 
@@ -43,6 +44,10 @@ class Board {
   Slot& operator[](std::size_t rank) { return slots_[rank]; }
   const Slot& operator[](std::size_t rank) const { return slots_[rank]; }
   std::size_t ranks() const { return ranks_; }
+  // "pid 4711", and its host where ranks are on several: "pid 4711 on node2".
+  std::string process(std::size_t rank) const;
+  // "rank 0 on node0, rank 1 on node1"; empty if all ranks that are present are on one host.
+  std::string hosts() const;
 
  private:
   Slot* slots_ = nullptr;

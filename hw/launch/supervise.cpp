@@ -107,7 +107,9 @@ class Running {
     for (std::size_t rank = 0; rank < job_.ranks; ++rank)
       for (std::uint32_t lane = 0; lane < std::min<std::uint32_t>(board_[rank].lanes, graph::kLanes); ++lane)
         positions[rank].push_back(board_[rank].heads[lane]);
-    throw MachineError(job_.hang_report ? job_.hang_report(positions) : "the ranks make no progress");
+    const std::string hosts = board_.hosts();
+    throw MachineError((job_.hang_report ? job_.hang_report(positions) : "the ranks make no progress") +
+                       (hosts.empty() ? "" : "; " + hosts));
   }
 
   std::string waiting() {
@@ -132,7 +134,7 @@ class Running {
     const auto died = launcher_->who_died(), failed = launcher_->failure();
     if (!died && !failed && missing.empty()) return results;
     if (died) throw MachineError(*died);
-    if (dead_) throw MachineError(fmt::format("rank {} (pid {}) died", *dead_, board_[*dead_].pid.load()));
+    if (dead_) throw MachineError(fmt::format("rank {} ({}) died", *dead_, board_.process(*dead_)));
     if (failed) throw MachineError(*failed + launcher_->said());
     throw MachineError(fmt::format("ranks {} ended without a result{}", missing, launcher_->said()));
   }

@@ -29,6 +29,7 @@ int run_completion(Session& session, const Arguments& arguments);
 int run_explain(Session& session, const Arguments& arguments);
 int run_export(Session& session, const Arguments& arguments);
 int run_groups(Session& session, const Arguments& arguments);
+int run_hosts(Session& session, const Arguments& arguments);
 int run_import(Session& session, const Arguments& arguments);
 int run_list(Session& session, const Arguments& arguments);
 int run_measure(Session& session, const Arguments& arguments);

@@ -26,6 +26,8 @@ constexpr std::array kCommands{
     Command{"validate", "Predict, then perform, then compare task by task.", run_validate},
     Command{"calibrate", "Measure this machine and write its profile, from which scenarios on it are predicted.",
             run_calibrate},
+    Command{"hosts", "Make the nodes of a cluster on this machine, with shaped links, and run commands on them.",
+            run_hosts},
     Command{"import", "Make a scenario of files that other tools have: configurations, arguments, logs, measurements.",
             run_import},
     Command{"export", "Write a scenario in the words of another tool, so that it can be run there.", run_export},

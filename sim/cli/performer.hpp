@@ -2,6 +2,9 @@
 // kernels, threads and processes are in a separate module, librehearsal_perform.so (sim/perform), loaded by the first
 // command that needs it: a program that only predicts is built and started without it.
 #pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +12,7 @@
 
 #include "backend/backend.hpp"
 #include "cli/output.hpp"
+#include "scenario/scenario.hpp"
 
 namespace rehearsal::cli {
 
@@ -35,6 +39,23 @@ struct Calibration {
 // How calibrate passes the task to the ranks that it starts: last on their command line; not a user option.
 inline constexpr const char* kPart = "--part";
 
+// The request of `hosts`, as far as the command line says it.
+struct HostsRequest {
+  enum class Action : std::uint8_t { up, show, run, down };
+  Action action = Action::up;
+  std::string name;                            // of the set
+  std::string scenario;                        // its file; empty: not given
+  const scenario::Scenario* loaded = nullptr;  // where it is given
+  double scale = 0;                            // 0: chosen
+  std::map<std::int64_t, double> loss{};       // by NIC
+  std::vector<std::string> command{};          // of run; empty: measure the scenario
+  bool every_rank = false;
+  std::function<void(const std::vector<std::string>& changes)>
+      write_scaled{};  // with what describes the scaled cluster
+};
+// What mpirun calls in the place of ssh, first behind `hosts`; not a user option.
+inline constexpr const char* kEnterHost = "enter";
+
 class Performer {
  public:
   virtual ~Performer() = default;
@@ -51,6 +72,10 @@ class Performer {
   virtual void refuse_crowding(const backend::RunOptions& options, std::size_t here) const = 0;
 
   virtual bool is_rank() const = 0;  // see launch/rank_environment.hpp
+
+  // `hosts`: makes, shows, uses and removes hosts on this machine. Both return the exit status.
+  virtual int hosts(const HostsRequest& request, const CommonOptions& common) const = 0;
+  virtual int enter_host(const Arguments& arguments) const = 0;
 
   // Runs the parsed command; `arguments`: all of its own, for ranks that are processes. Returns the exit status.
   virtual int calibrate(const Calibration& what, const Arguments& arguments, const CommonOptions& common) const = 0;

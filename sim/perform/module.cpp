@@ -4,6 +4,7 @@
 #include "launch/launch.hpp"
 #include "perform/backends.hpp"
 #include "perform/calibrate.hpp"
+#include "perform/hosts.hpp"
 
 namespace rehearsal::perform {
 namespace {
@@ -19,6 +20,10 @@ class Performer : public cli::Performer {
     launch::refuse_crowding(options, here);
   }
   bool is_rank() const override { return launch::is_rank(); }
+  int hosts(const cli::HostsRequest& request, const cli::CommonOptions& common) const override {
+    return perform::hosts(request, common);
+  }
+  int enter_host(const cli::Arguments& arguments) const override { return perform::enter_host(arguments); }
   int calibrate(const cli::Calibration& what, const cli::Arguments& arguments,
                 const cli::CommonOptions& common) const override {
     return perform::calibrate(what, arguments, common);

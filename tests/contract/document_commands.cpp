@@ -41,6 +41,7 @@ const Listed kNotRun[] = {
     {"rehearse plan scenarios/llama3-70b-64xh100.yaml", "a minute; contract_plan_finds_the_best"},
     {"rehearse measure scenarios/measure/", "takes all cores for real; contract_performed_* measure"},
     {"rehearse validate scenarios/measure/", "likewise"},
+    {"rehearse hosts ", "wants root and namespaces; hosts_shaped makes them"},
     {"rehearse calibrate", "times this machine; contract_calibrated"},
     {"rehearse schedule gpipe-rounds",
      "the page adds this schedule; contract_contributing_example compiles and runs it"},

@@ -15,7 +15,7 @@ set(REHEARSAL_LEFT_OUT
   sim/cli/compare_store.cpp sim/cli/stored_rows.cpp sim/cli/performer.cpp sim/cli/performing.cpp
   sim/cli/launched.cpp sim/cli/logged.cpp sim/cli/calibrate_from.cpp sim/cli/validate_against.cpp
   sim/cli/validate_log.cpp sim/cli/cmd_sweep.cpp sim/cli/cmd_calibrate.cpp sim/cli/cmd_measure.cpp
-  sim/cli/cmd_validate.cpp sim/cli/cmd_completion.cpp sim/cli/completion_scripts.cpp)
+  sim/cli/cmd_validate.cpp sim/cli/cmd_hosts.cpp sim/cli/cmd_completion.cpp sim/cli/completion_scripts.cpp)
 
 enable_language(C)  # of zlib
 set(SHIM ${CMAKE_SOURCE_DIR}/web/shim)

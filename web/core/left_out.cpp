@@ -21,6 +21,7 @@ int run_sweep(Session&, const Arguments&) { return elsewhere(); }
 int run_measure(Session&, const Arguments&) { return elsewhere(); }
 int run_validate(Session&, const Arguments&) { return elsewhere(); }
 int run_calibrate(Session&, const Arguments&) { return elsewhere(); }
+int run_hosts(Session&, const Arguments&) { return elsewhere(); }
 int run_completion(Session&, const Arguments&) { return elsewhere(); }
 
 bool is_store(const std::string&) { return false; }
