@@ -58,10 +58,8 @@ std::vector<InNamespace> commands(const Plan& plan, const std::string& set, bool
   for (std::size_t i = plan.hosts; i < plan.places.size(); ++i) {
     if (plan.routed) {
       // Whoever asks for an address behind a switch is answered by it, so hosts need no routes.
-      at(i)->files = {{"net/ipv4/ip_forward", "1"},
-                      {"net/ipv4/conf/all/proxy_arp", "1"},
-                      {"net/ipv4/conf/all/rp_filter", "0"},
-                      {"net/ipv4/neigh/default/proxy_delay", "0"}};
+      at(i)->files = {
+          {"net/ipv4/ip_forward", "1"}, {"net/ipv4/conf/all/proxy_arp", "1"}, {"net/ipv4/conf/all/rp_filter", "0"}};
       at(i)->ip += fmt::format("address add 10.77.255.{}/32 dev lo\n", i - plan.hosts + 1);
     } else {
       at(i)->ip += fmt::format(
@@ -85,6 +83,8 @@ std::vector<InNamespace> commands(const Plan& plan, const std::string& set, bool
       else if (!plan.routed)
         ip += fmt::format("link set dev {} master switch\n", end->interface);
       ip += fmt::format("link set dev {} up\n", end->interface);
+      if (plan.routed && !host)  // else it answers after a random part of a second
+        place->files.emplace_back(fmt::format("net/ipv4/neigh/{}/proxy_delay", end->interface), "0");
       if (cable.down()) continue;
       Cable there = cable;
       if (nic && !host) there.latency = {};

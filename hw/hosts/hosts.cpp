@@ -98,8 +98,9 @@ std::map<std::string, Counted> counters(const std::string& name) {
       auto& one = all[link.find("ifname") ? link.find("ifname")->text() : ""];
       one.sent = number(at(&link, {"stats64", "tx", "bytes"}));
       one.received = number(at(&link, {"stats64", "rx", "bytes"}));
-      const Json* state = link.find("operstate");
-      one.up = state && state->is_string() && state->text() == "UP";
+      // Both ends are up: said at once, other than by "operstate".
+      if (const Json* flags = link.find("flags"))
+        for (const auto& flag : flags->items()) one.up |= flag.text() == "LOWER_UP";
     }
   if (const auto queues = Json::read(call_or_throw({"tc", "-n", name, "-s", "-j", "qdisc"}));
       queues && queues->is_array())
