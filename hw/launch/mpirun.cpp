@@ -77,10 +77,13 @@ class Mpirun : public Launcher {
 
   // Open MPI names the rank (its process number may be 0), MPICH the process.
   std::optional<std::string> who_died() override {
-    static const std::regex openmpi("process rank ([0-9]+) with PID"), mpich("PID ([0-9]+) RUNNING"),
-        signal("signal ([0-9]+)|EXIT CODE: ([0-9]+)");
+    static const std::regex lost("Remote daemon: .* on node (\\S+)"), openmpi("process rank ([0-9]+) with PID"),
+        mpich("PID ([0-9]+) RUNNING"), signal("signal ([0-9]+)|EXIT CODE: ([0-9]+)");
     const std::string& said = process_.said();
     std::smatch who, how;
+    // A whole host is gone; which of its ranks mpirun names then is chance.
+    if (std::regex_search(said, who, lost))
+      return fmt::format("host {} is lost: its processes were ended, or its network is down", who[1].str());
     std::size_t rank = board_.ranks();
     if (std::regex_search(said, who, openmpi)) {
       rank = std::strtoul(who[1].str().c_str(), nullptr, 10);
