@@ -8,6 +8,7 @@ namespace {
 Shown<BesideRow> row(std::string what) {
   return Shown<BesideRow>(std::move(what))
       .figure("name", Unit::none, "what", "", &BesideRow::key)
+      .figure("words", Unit::none, "in words", "", &BesideRow::name)
       .figure("predicted_s", Unit::seconds, "predicted", "null: the prediction does not tell", &BesideRow::predicted)
       .figure("measured_s", Unit::seconds, "measured", "null: a trace does not tell", &BesideRow::measured)
       .figure("error", Unit::change, "error", "predicted / measured - 1", &BesideRow::error)
@@ -20,6 +21,36 @@ Shown<traces::ClassTime> of_class() {
       .figure("kind", Unit::none, "kind", "what it is compared with", [](auto& c) { return traces::info(c.kind).name; })
       .figure("kernels", Unit::none, "kernels", "", &traces::ClassTime::kernels)
       .figure("time_s", Unit::seconds, "time", "summed", &traces::ClassTime::time);
+}
+
+Shown<traces::Spread> spread(std::string what) {
+  using traces::Spread;
+  return Shown<Spread>(std::move(what))
+      .figure("count", Unit::none, "count", "", &Spread::count)
+      .figure("mean_s", Unit::seconds, "mean", "", &Spread::mean)
+      .figure("p10_s", Unit::seconds, "p10", "", &Spread::p10)
+      .figure("median_s", Unit::seconds, "median", "", &Spread::median)
+      .figure("p90_s", Unit::seconds, "p90", "", &Spread::p90);
+}
+
+Shown<traces::Launching> launching() {
+  using traces::Launching;
+  const auto each = [](traces::Pass pass) {
+    return [pass](const Launching& l) -> const traces::Spread& { return l.each[traces::index(pass)]; };
+  };
+  return Shown<Launching>("How kernels were launched.")
+      .figure("kernels", Unit::none, "kernels", "whose launch is in the trace", &Launching::kernels)
+      .figure("idle_s", Unit::seconds, "idle", "before such kernels, in the mean step", &Launching::idle)
+      .figure("late_s", Unit::seconds, "late",
+              "of it before kernels whose launch had not returned when the GPU had nothing left to run",
+              &Launching::late)
+      .group("call", spread("Calls that launch, on the host."), &Launching::call)
+      .group("pause", spread("From a kernel to the next of its stream, which was launched in time."), &Launching::pause)
+      .group("forward", spread("From a launch to the next, where it was late, in the forward pass."),
+             each(traces::Pass::forward))
+      .group("backward", spread("The same in the backward pass."), each(traces::Pass::backward))
+      .group("optimizer", spread("The same in the optimizer."), each(traces::Pass::optimizer))
+      .group("unknown", spread("The same where the pass is not known."), each(traces::Pass::unknown));
 }
 
 Shown<traces::UnknownKernel> unknown() {
@@ -93,6 +124,9 @@ Shown<MeasuredRank> of_rank() {
       .figure("step_lengths_s", Unit::seconds, "steps", "", [](auto& r) { return r.measured.lengths; })
       .rows("parts", row("Where a step goes: the step, its parts, which add up to it, and of idle what is waiting."),
             &R::parts)
+      .rows("passes", row("Times of kernels that compute by pass, and by pass and kind; empty: the trace tells none."),
+            &R::passes)
+      .rows("microbatches", row("The same by micro-batch and pass; empty: the trace names none."), &R::microbatches)
       .rows("kinds", row("Times of kernels, added up."), &R::kinds)
       .rows("communication", row("Communication by what it is for, added up."), &R::totals)
       .rows("exposed", row("What of it nothing hides, without waiting."), &R::shown)
@@ -107,6 +141,8 @@ Shown<MeasuredRank> of_rank() {
               [](auto& r) { return r.measured.unknown_time; })
       .rows(
           "collectives", moved(), [](auto& r) -> const auto& { return r.measured.moved; })
+      .group(
+          "launching", launching(), [](auto& r) -> const auto& { return r.measured.launching; })
       .figure("launch_gaps", Unit::none, "pauses", "short ones between kernels of the busiest stream",
               [](auto& r) { return r.measured.gaps.count; })
       .figure("launch_gaps_s", Unit::seconds, "pauses", "all of them", [](auto& r) { return r.measured.gaps.total; })

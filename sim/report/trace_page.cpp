@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 
 #include "base/quantity_text.hpp"
@@ -97,8 +98,29 @@ class BothTimelines {
         if (program.lane[i] != l) continue;
         const auto& at = program.coordinates[i];
         row.add(result.timeline.start[self.first_task + i] - begins, result.timeline.end[self.first_task + i] - begins,
-                letter_of(l, at.pass), word(fmt::format("predicted: {}, stage {}", graph::name(at.pass), at.stage)));
+                letter_of(l, at.pass),
+                word(fmt::format("predicted: {}, stage {}{}", graph::name(at.pass), at.stage,
+                                 of_microbatch(at.microbatch))));
       }
+    }
+  }
+
+  static std::string of_microbatch(std::uint32_t microbatch) {
+    return microbatch == graph::kNoMicrobatch ? "" : fmt::format(", micro-batch {}", microbatch);
+  }
+
+  // As the prediction's where the pass is known.
+  static char letter(traces::Kind kind, traces::Pass pass) {
+    if (kind == traces::Kind::copy) return 'M';
+    switch (pass) {
+      case traces::Pass::forward:
+        return letter_of(graph::Pass::forward);
+      case traces::Pass::backward:
+        return letter_of(graph::Pass::backward);
+      case traces::Pass::optimizer:
+        return letter_of(graph::Pass::optimizer);
+      default:
+        return kind == traces::Kind::optimizer ? letter_of(graph::Pass::optimizer) : 'K';
     }
   }
 
@@ -123,54 +145,21 @@ class BothTimelines {
       Row row(drawing_, fmt::format("measured {}", *trace.rank), false, finest);
       each(computes, [&](const auto& kernel, Time start, Time end) {
         const auto kind = trace.kind(kernel);
-        row.add(start, end,
-                kind == traces::Kind::copy        ? 'M'
-                : kind == traces::Kind::optimizer ? 'O'
-                                                  : 'K',
-                word("measured: " + std::string(traces::info(kind).words)));
+        const auto& label = trace.labels[kernel.label];
+        const bool told = label.pass != traces::Pass::unknown && kind != traces::Kind::copy;
+        const auto what = told ? traces::name(label.pass) : traces::info(kind).words;
+        row.add(start, end, letter(kind, label.pass),
+                word(fmt::format("measured: {}{}", what, of_microbatch(label.microbatch))));
       });
     }
     for (const auto& group : rank.measured.groups) {
-      const char* name = short_name(group.category);
-      Row row(drawing_, name, true, finest);
+      const auto called = words_of(group.category);
+      Row row(drawing_, called.row, true, finest);
       each([&](const auto& k) { return !computes(k) && report_.group_of(trace, k) == group.category; },
            [&](const auto& kernel, Time start, Time end) {
              const auto text = kernel.moves ? trace.transfers[kernel.fact].name : trace.names[kernel.name].text;
-             row.add(start, end, letter(group.category), word("measured: " + text));
+             row.add(start, end, called.letter, word("measured: " + text));
            });
-    }
-  }
-
-  // Rows of pictures have room for ten letters.
-  static const char* short_name(const std::optional<graph::Category>& category) {
-    if (!category) return "others";
-    switch (*category) {
-      case graph::Category::data_comm:
-        return "data";
-      case graph::Category::tensor_comm:
-        return "tensor";
-      case graph::Category::context_comm:
-        return "context";
-      case graph::Category::expert_comm:
-        return "experts";
-      default:
-        return "stages";
-    }
-  }
-
-  static char letter(const std::optional<graph::Category>& category) {
-    if (!category) return 'N';
-    switch (*category) {
-      case graph::Category::data_comm:
-        return 'D';
-      case graph::Category::tensor_comm:
-        return 'T';
-      case graph::Category::context_comm:
-        return 'C';
-      case graph::Category::expert_comm:
-        return 'E';
-      default:
-        return 'P';
     }
   }
 
@@ -178,25 +167,6 @@ class BothTimelines {
   Drawing drawing_;
   std::map<std::string, std::uint32_t> words_;
 };
-
-Table table_of(const std::vector<BesideRow>& rows, const std::string& head, const std::string& pointer) {
-  Table table;
-  table.head = {head, "predicted", "measured", "error"};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto& row = rows[i];
-    const auto value = [&](const std::optional<Time>& time, const char* key) {
-      return time ? Value{show(*time), to_seconds(*time), fmt::format("{}/{}/{}", pointer, i, key)} : Value{"-"};
-    };
-    const auto error = row.error();
-    table.rows.push_back(
-        {{row.name},
-         value(row.predicted, "predicted_s"),
-         value(row.measured, "measured_s"),
-         error ? Value{page::show_amount(*error, page::Unit::error), *error, fmt::format("{}/{}/error", pointer, i)}
-               : Value{"-"}});
-  }
-  return table;
-}
 
 // Where the step goes, predicted and measured one below the other.
 Bars bars_of(const TraceReport& report) {
@@ -221,6 +191,8 @@ Bars bars_of(const TraceReport& report) {
 Page trace_page(const TraceReport& report, const Asked& asked) {
   Page page = run_page(report.predicted, asked);
   page.title = "Predicted, and traced: " + report.predicted.summary.name;
+  const auto json = validate_trace_answer().json(report);
+  const Showing shown(json, validate_trace_answer().items());
   Section section{"Predicted beside measured", {}};
   Facts facts;
   const auto& summary = report.predicted.summary;
@@ -239,13 +211,19 @@ Page trace_page(const TraceReport& report, const Asked& asked) {
   for (std::size_t r = 0; r < report.ranks.size(); ++r) {
     const auto& rank = report.ranks[r];
     const auto at = fmt::format("/trace/ranks/{}", r);
-    section.blocks.push_back({fmt::format("Rank {}: {}", *rank.trace->rank, rank.trace->file),
-                              table_of(rank.parts(), "where the step goes", at + "/parts")});
-    section.blocks.push_back({"", table_of(rank.kinds(), "kernels, added up", at + "/kinds")});
-    if (const auto rows = rank.totals(); !rows.empty()) {
-      section.blocks.push_back({"", table_of(rows, "communication, added up", at + "/communication")});
-      section.blocks.push_back({"", table_of(rank.shown(), "of it exposed, without waiting", at + "/exposed")});
+    std::string title = fmt::format("Rank {}: {}", *rank.trace->rank, rank.trace->file);
+    for (const auto& [list, head] :
+         std::initializer_list<std::pair<const char*, const char*>>{{"/parts", "where the step goes"},
+                                                                    {"/passes", "passes, kernels that compute"},
+                                                                    {"/microbatches", "micro-batches"},
+                                                                    {"/kinds", "kernels, added up"},
+                                                                    {"/communication", "communication, added up"},
+                                                                    {"/exposed", "of it exposed, without waiting"}}) {
+      auto table = beside_table(shown, at + list, head);
+      if (!table.rows.empty()) section.blocks.push_back({std::exchange(title, ""), std::move(table)});
     }
+    if (auto words = launching_words(rank.measured.launching); !words.empty())
+      section.blocks.push_back({"Launches", Entries{std::move(words)}});
   }
   section.blocks.push_back(
       {"What names of kernels do not tell", Entries{{traces::kNotToldApart.begin(), traces::kNotToldApart.end()}}});

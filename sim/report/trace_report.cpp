@@ -16,21 +16,6 @@ namespace {
 
 constexpr std::size_t kMostMoved = 8;  // rows of collectives in the text
 
-const char* words_of(graph::Category category) {
-  switch (category) {
-    case graph::Category::data_comm:
-      return "data-parallel";
-    case graph::Category::tensor_comm:
-      return "tensor-parallel";
-    case graph::Category::context_comm:
-      return "context-parallel";
-    case graph::Category::expert_comm:
-      return "experts";
-    default:
-      return "between stages";
-  }
-}
-
 std::vector<BesideRow> by_group(const MeasuredRank& rank, bool exposed) {
   std::vector<BesideRow> rows;
   const auto measured = [&](graph::Category category) -> const traces::GroupTime* {
@@ -38,41 +23,20 @@ std::vector<BesideRow> by_group(const MeasuredRank& rank, bool exposed) {
       if (group.category == category) return &group;
     return nullptr;
   };
-  for (const auto category : {graph::Category::data_comm, graph::Category::tensor_comm, graph::Category::context_comm,
-                              graph::Category::expert_comm, graph::Category::pipeline_comm}) {
+  for (const auto category : traces::kGroupOrder) {
     const auto& predicted = rank.predicted.groups[static_cast<std::size_t>(category)];
     const auto* group = measured(category);
     if (predicted.total == Time{} && predicted.exposed == Time{} && !group) continue;
-    BesideRow row{graph::name(category), words_of(category), exposed ? predicted.exposed : predicted.total, Time{}};
+    BesideRow row{graph::name(category), words_of(category).words, exposed ? predicted.exposed : predicted.total,
+                  Time{}};
     if (group) row.measured = exposed ? group->exposed - group->waiting : group->total, row.kernels = group->kernels;
     rows.push_back(std::move(row));
   }
   for (const auto& group : rank.measured.groups)
     if (!group.category)
-      rows.push_back({"unknown",
-                      "of no group of the scenario",
-                      {},
-                      exposed ? group.exposed - group.waiting : group.total,
-                      group.kernels});
+      rows.push_back(
+          {"unknown", words_of({}).words, {}, exposed ? group.exposed - group.waiting : group.total, group.kernels});
   return rows;
-}
-
-std::string cell(const std::optional<Time>& time) { return time ? show(*time) : "-"; }
-
-std::vector<std::string> cells(const BesideRow& row, bool with_kernels) {
-  const auto error = row.error();
-  std::vector<std::string> all{row.name, cell(row.predicted), cell(row.measured),
-                               error ? page::show_amount(*error, page::Unit::error) : "-"};
-  if (with_kernels) all.push_back(row.kernels ? grouped(*row.kernels) : "");
-  return all;
-}
-
-std::string table_of(const std::vector<BesideRow>& rows, std::string head, const Paint& paint, int width,
-                     bool kernels) {
-  std::vector<std::vector<std::string>> all{{std::move(head), "predicted", "measured", "error"}};
-  if (kernels) all[0].push_back("kernels");
-  for (const auto& row : rows) all.push_back(cells(row, kernels));
-  return table(all, paint, width, {true});
 }
 
 std::string machine_of(const traces::Trace& trace) {
@@ -128,23 +92,28 @@ std::string samples_table(const MeasuredRank& rank, const Paint& paint, int widt
   return rows.size() == 1 ? "" : "\n" + table(rows, paint, width, {true});
 }
 
-std::string rank_text(const MeasuredRank& rank, const Paint& paint, int width) {
+std::string rank_text(const MeasuredRank& rank, const Showing& shown, const std::string& at, const Paint& paint,
+                      int width) {
   const auto& m = rank.measured;
+  const auto beside = [&](const char* list, const char* head) {
+    const auto table = beside_table(shown, at + list, head);
+    return table.rows.empty() ? "" : "\n" + page::text(table, paint, width);
+  };
   std::string text = "\n" + paint.bold(fmt::format("Rank {}", *rank.trace->rank)) +
-                     fmt::format(", {}: {}; {}\n", rank.trace->file, machine_of(*rank.trace), steps_of(rank));
-  text += table_of(rank.parts(), "where the step goes", paint, width, false);
+                     fmt::format(", {}: {}; {}", rank.trace->file, machine_of(*rank.trace), steps_of(rank));
+  text += beside("/parts", "where the step goes");
   text += fmt::format("Measured: busy {}, exposed communication with waiting {}, idle {} of the step.\n",
                       show_amount(m.steps.busy() / m.steps.window, Unit::share),
                       show_amount(m.steps.exposed / m.steps.window, Unit::share),
                       show_amount(m.steps.idle() / m.steps.window, Unit::share));
-  if (m.gaps.count)
+  const auto launching = launching_words(m.launching);
+  for (const auto& sentence : launching) text += wrap(sentence, std::size_t(std::max(20, width)), "") + "\n";
+  if (m.gaps.count && launching.empty())
     text += fmt::format("Between kernels of the busiest stream: {} pauses below {}, {} in all, {} each (median).\n",
-                        grouped(m.gaps.count), show(traces::kLaunchGap), show(m.gaps.total), show(m.gaps.median));
-  text += "\n" + table_of(rank.kinds(), "kernels, added up", paint, width, true);
-  if (const auto rows = rank.totals(); !rows.empty()) {
-    text += "\n" + table_of(rows, "communication, added up", paint, width, true);
-    text += "\n" + table_of(rank.shown(), "of it exposed, without waiting", paint, width, false);
-  }
+                        grouped(m.gaps.count), show(traces::kLongestPause), show(m.gaps.total), show(m.gaps.median));
+  text += beside("/passes", "passes, kernels that compute") + beside("/microbatches", "micro-batches");
+  text += beside("/kinds", "kernels, added up") + beside("/communication", "communication, added up") +
+          beside("/exposed", "of it exposed, without waiting");
   text += moved_table(rank, paint, width) + samples_table(rank, paint, width);
   if (!m.unknown.empty()) {
     Time all;
@@ -159,6 +128,63 @@ std::string rank_text(const MeasuredRank& rank, const Paint& paint, int width) {
 }
 
 }  // namespace
+
+GroupWords words_of(const std::optional<graph::Category>& category) {
+  if (!category) return {"of no group of the scenario", "others", 'N'};
+  switch (*category) {
+    case graph::Category::data_comm:
+      return {"data-parallel", "data", 'D'};
+    case graph::Category::tensor_comm:
+      return {"tensor-parallel", "tensor", 'T'};
+    case graph::Category::context_comm:
+      return {"context-parallel", "context", 'C'};
+    case graph::Category::expert_comm:
+      return {"experts", "experts", 'E'};
+    default:
+      return {"between stages", "stages", 'P'};
+  }
+}
+
+page::Table beside_table(const Showing& shown, const std::string& pointer, std::string_view head) {
+  const auto* rows = find(shown.json(), pointer);
+  const bool kernels = rows && std::any_of(rows->items().begin(), rows->items().end(), [](const Json& row) {
+                         const auto* count = find(row, "/kernels");
+                         return count && !count->is_null();
+                       });
+  const auto words = fmt::format("words={}", head);
+  std::vector<std::string_view> columns{words, "predicted_s", "measured_s", "error"};
+  if (kernels) columns.emplace_back("kernels");
+  auto table = shown.table(pointer, columns);
+  for (auto& row : table.rows)
+    for (std::size_t i = 1; i < 4; ++i)
+      if (row[i].text.empty()) row[i].text = "-";
+  return table;
+}
+
+std::vector<std::string> launching_words(const traces::Launching& l) {
+  std::vector<std::string> words;
+  if (l.kernels == 0) return words;
+  if (l.idle > Time{})
+    words.push_back(
+        fmt::format("Before kernels the GPU is idle for {} of the step; the host launched late in {} of it: "
+                    "when nothing was left to run.",
+                    show(l.idle), show_amount(l.late / l.idle, Unit::share)));
+  std::string host = fmt::format("A launch takes the host {} (median)", show(l.call.median));
+  const auto& forward = l.each[traces::index(traces::Pass::forward)];
+  const auto& backward = l.each[traces::index(traces::Pass::backward)];
+  const auto& others = l.each[traces::index(traces::Pass::unknown)];
+  const auto add = [&](const traces::Spread& each, const char* where) {
+    if (each.count) host += fmt::format(", {} from one to the next {} where it was late", show(each.mean), where);
+  };
+  add(forward, "of the forward pass"), add(backward, "of the backward pass"), add(others, "(pass not known)");
+  words.push_back(host + "; what a profiler takes for itself is part of that.");
+  if (l.pause.count)
+    words.push_back(
+        fmt::format("Kernels that were launched in time follow each other after {} (median; {} to {} in 80 % "
+                    "of {} pauses).",
+                    show(l.pause.median), show(l.pause.p10), show(l.pause.p90), grouped(l.pause.count)));
+  return words;
+}
 
 std::optional<double> BesideRow::error() const {
   if (!predicted || !measured || *measured <= Time{}) return std::nullopt;
@@ -195,6 +221,50 @@ std::vector<BesideRow> MeasuredRank::kinds() const {
   return rows;
 }
 
+std::vector<BesideRow> MeasuredRank::passes() const {
+  using traces::Pass;
+  std::vector<BesideRow> rows;
+  if (measured.passes.empty()) return rows;
+  const auto add = [&](Pass pass, const char* words, bool by_kind) {
+    BesideRow all{std::string(traces::name(pass)), words, Time{}, Time{}, 0};
+    std::vector<BesideRow> kinds;
+    for (const auto& kind : traces::kKindTable) {
+      if (!traces::computes(kind.kind)) continue;
+      const Time p = predicted.by_pass[traces::index(pass)][traces::index(kind.kind)];
+      BesideRow row{all.key + "." + std::string(kind.name), "  " + std::string(kind.words), p, Time{}, 0};
+      for (const auto& part : measured.passes)
+        if (part.pass == pass && part.kind == kind.kind) *row.measured += part.time, *row.kernels += part.kernels;
+      *all.predicted += p, *all.measured += *row.measured, *all.kernels += *row.kernels;
+      if (p > Time{} || *row.measured > Time{}) kinds.push_back(std::move(row));
+    }
+    if (*all.predicted == Time{} && *all.measured == Time{}) return;
+    if (pass == Pass::unknown) all.predicted.reset();
+    rows.push_back(std::move(all));
+    if (by_kind && kinds.size() > 1) rows.insert(rows.end(), kinds.begin(), kinds.end());
+  };
+  add(Pass::forward, "forward", true), add(Pass::backward, "backward, recomputation too", true);
+  add(Pass::optimizer, "optimizer", false), add(Pass::unknown, "the trace does not tell", false);
+  return rows;
+}
+
+std::vector<BesideRow> MeasuredRank::microbatches() const {
+  std::vector<BesideRow> rows;
+  if (measured.microbatches.empty()) return rows;
+  auto all = measured.microbatches;
+  for (const auto& [number, times] : predicted.microbatches) all.try_emplace(number);
+  for (const auto& [number, times] : all) {
+    const auto there = predicted.microbatches.find(number);
+    for (const auto pass : {traces::Pass::forward, traces::Pass::backward}) {
+      const auto at = traces::index(pass);
+      const Time p = there == predicted.microbatches.end() ? Time{} : there->second[at];
+      if (p > Time{} || times[at] > Time{})
+        rows.push_back({fmt::format("{}.{}", number, traces::name(pass)),
+                        fmt::format("micro-batch {}, {}", number, traces::name(pass)), p, times[at]});
+    }
+  }
+  return rows;
+}
+
 std::vector<BesideRow> MeasuredRank::totals() const { return by_group(*this, false); }
 std::vector<BesideRow> MeasuredRank::shown() const { return by_group(*this, true); }
 
@@ -227,6 +297,15 @@ TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, 
           {{trace.file},
            fmt::format("is of rank {}, and the job of the scenario has ranks 0 to {}; predict the job that was traced",
                        *trace.rank, gpus - 1)}});
+  for (const auto& trace : all)
+    if (trace.world && gpus > 0 && *trace.world != gpus)
+      throw UserError(std::vector<Diagnostic>{
+          {{trace.file},
+           fmt::format(
+               "is of a job of {} ranks (distributedInfo), and the scenario's has {}: its groups and shards are "
+               "others. Predict the job that was traced, for example with --set cluster.gpus={} and the "
+               "degrees of 'parallelism' that it had",
+               *trace.world, gpus, *trace.world)}});
   if (mesh) report.group_of = traces::groups_of(*mesh);
   auto analyses = traces::analyse(all, classes, report.group_of);
   for (std::size_t t = 0; t < all.size(); ++t) {
@@ -239,8 +318,12 @@ TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, 
     for (const auto& note : trace.notes) warn(note);
     if (trace.steps.empty())
       warn("marks no steps (prof.step(), or NVTX ranges such as 'step 3'): all of it is taken as one step");
-    if (trace.world && gpus > 0 && *trace.world != gpus)
-      warn(fmt::format("is of a job of {} ranks, and {} are predicted", *trace.world, gpus));
+    if (trace.launches.empty())
+      warn("has no calls that launch kernels (ProfilerActivity.CPU): neither passes nor late launches are known");
+    else if (!trace.tells_passes())
+      warn("does not tell passes: it has no nodes of autograd, and no range names a backward pass");
+    if (trace.tells_passes() && rank.measured.microbatches.empty() && rank.predicted.microbatches.size() > 1)
+      warn("names no micro-batches (ranges such as 'Forward 3'): passes are told, micro-batches are not");
     if (scenario.concrete && trace.gpu.memory > 0) {
       const auto& gpu = scenario.concrete->cluster.gpu;
       const double ratio = double(trace.gpu.memory) / double(gpu.memory.count());
@@ -269,7 +352,10 @@ std::string trace_text(const TraceReport& r, const page::TextStyle& style) {
   if (r.tolerance)
     text += fmt::format("  Tolerance    {:<16} {}\n", fmt::format("{:.1f} %", *r.tolerance * 100),
                         r.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));
-  for (const auto& rank : r.ranks) text += rank_text(rank, paint, style.width);
+  const auto json = trace_answer().json(r);
+  const Showing shown(json, trace_answer().items());
+  for (std::size_t i = 0; i < r.ranks.size(); ++i)
+    text += rank_text(r.ranks[i], shown, fmt::format("/ranks/{}", i), paint, style.width);
   const std::vector<std::string> apart(traces::kNotToldApart.begin(), traces::kNotToldApart.end());
   text += notes("What names of kernels do not tell", apart, style.width, paint);
   text += notes("Warnings", r.warnings, style.width, paint);
@@ -300,8 +386,8 @@ std::string trace_csv(const TraceReport& r) {
                          row.kernels ? std::to_string(*row.kernels) : ""});
       }
     };
-    add("step", rank.parts()), add("kernels", rank.kinds()), add("communication", rank.totals()),
-        add("exposed", rank.shown());
+    add("step", rank.parts()), add("passes", rank.passes()), add("microbatches", rank.microbatches());
+    add("kernels", rank.kinds()), add("communication", rank.totals()), add("exposed", rank.shown());
   }
   return csv;
 }

@@ -27,10 +27,12 @@ struct MeasuredRank {
   traces::Predicted predicted;
   traces::Samples samples;
 
-  std::vector<BesideRow> parts() const;   // of the step: they add up to it
-  std::vector<BesideRow> kinds() const;   // summed times of kernels
-  std::vector<BesideRow> totals() const;  // of communication, by what it is for
-  std::vector<BesideRow> shown() const;   // what of it is exposed, without waiting
+  std::vector<BesideRow> parts() const;         // of the step: they add up to it
+  std::vector<BesideRow> kinds() const;         // summed times of kernels
+  std::vector<BesideRow> passes() const;        // likewise of those that compute; empty where the trace tells no passes
+  std::vector<BesideRow> microbatches() const;  // likewise; empty where it names none
+  std::vector<BesideRow> totals() const;        // of communication, by what it is for
+  std::vector<BesideRow> shown() const;         // what of it is exposed, without waiting
 };
 
 struct TraceReport {
@@ -47,6 +49,19 @@ struct TraceReport {
 
 // Throws UserError for a trace of a rank that the job does not have. Keeps references to `predicted` and `all`.
 TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, const traces::KernelClasses& classes);
+
+// What communication is called: in tables, in rows of pictures (ten letters), by its colour there.
+struct GroupWords {
+  const char *words, *row;
+  char letter;
+};
+GroupWords words_of(const std::optional<graph::Category>& category);
+
+// A list of BesideRow in the answer, headed so.
+page::Table beside_table(const Showing& shown, const std::string& pointer, std::string_view head);
+
+// What of the idle time the host is the reason of, in sentences; empty where the trace has no launches.
+std::vector<std::string> launching_words(const traces::Launching& launching);
 
 const Shown<TraceReport>& trace_answer();           // "trace" of the next
 const Shown<TraceReport>& validate_trace_answer();  // with the prediction

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 
 #include "timeline/intervals.hpp"
@@ -37,14 +36,11 @@ Time median_of(std::vector<Time> all) {
   return *middle;
 }
 
-// As timeline::breakdown divides what is exposed: gradients first, messages last.
-constexpr std::array kOrder{graph::Category::data_comm, graph::Category::tensor_comm, graph::Category::context_comm,
-                            graph::Category::expert_comm, graph::Category::pipeline_comm};
 std::size_t order_of(graph::Category category) {
-  return std::size_t(std::find(kOrder.begin(), kOrder.end(), category) - kOrder.begin());
+  return std::size_t(std::find(kGroupOrder.begin(), kGroupOrder.end(), category) - kGroupOrder.begin());
 }
 std::optional<graph::Category> category_at(std::size_t order) {
-  return order < kOrder.size() ? std::optional(kOrder[order]) : std::nullopt;
+  return order < kGroupOrder.size() ? std::optional(kGroupOrder[order]) : std::nullopt;
 }
 
 class OneTrace {
@@ -61,6 +57,7 @@ class OneTrace {
     sum_up(windows);
     groups(windows);
     gaps();
+    result_.launching = launching(trace_, windows, std::max<std::size_t>(1, result_.step_count));
     return std::move(result_);
   }
 
@@ -78,7 +75,7 @@ class OneTrace {
       }
       all.push_back(span);
       const auto category = group_of_(trace_, kernel);
-      by_group_[category ? order_of(*category) : kOrder.size()].push_back(i);
+      by_group_[category ? order_of(*category) : kGroupOrder.size()].push_back(i);
       const auto alone = transfers_.of(number_, i);
       known |= alone.has_value();
       const Time begins = alone ? std::max(span.start, span.end - *alone) : span.start;
@@ -132,6 +129,7 @@ class OneTrace {
       Time time;
     };
     std::map<std::pair<std::uint32_t, Kind>, Sum> by_class;
+    std::map<std::pair<Pass, Kind>, Sum> by_pass;
     std::map<std::uint32_t, Sum> unknown;
     std::map<std::uint32_t, std::vector<Time>> moved;
     std::map<std::uint32_t, std::pair<Time, std::uint64_t>> alone;
@@ -148,6 +146,13 @@ class OneTrace {
       const bool begins = at != windows.end() && at->start <= span.start;
       auto& sum = by_class[{of, kind}];
       sum.time += inside, sum.kernels += begins;
+      if (computes(kind)) {
+        const auto& label = trace_.labels[kernel.label];
+        auto& part = by_pass[{label.pass, kind}];
+        part.time += inside, part.kernels += begins;
+        if (label.microbatch != graph::kNoMicrobatch)
+          result_.microbatches[label.microbatch][index(label.pass)] += inside;
+      }
       if (kind == Kind::other) {
         auto& other = unknown[kernel.name];
         other.time += inside, other.kernels += begins;
@@ -163,6 +168,11 @@ class OneTrace {
                             : classes_.name(key.first);
       result_.classes.push_back({name, key.second, (sum.kernels + steps / 2) / steps, divided(sum.time, steps)});
     }
+    if (trace_.tells_passes())
+      for (const auto& [key, sum] : by_pass)
+        result_.passes.push_back({key.first, key.second, (sum.kernels + steps / 2) / steps, divided(sum.time, steps)});
+    for (auto& [_, times] : result_.microbatches)
+      for (auto& time : times) time = divided(time, steps);
     for (const auto& [name, sum] : unknown) {
       result_.unknown_time += sum.time;
       if (sum.time > Time{}) result_.unknown.push_back({trace_.names[name].text, sum.kernels, sum.time});
@@ -228,7 +238,7 @@ class OneTrace {
     own = timeline::merged(std::move(own));
     Intervals pauses;
     for (std::size_t i = 1; i < own.size(); ++i)
-      if (own[i].start - own[i - 1].end < kLaunchGap) pauses.push_back({own[i - 1].end, own[i].start});
+      if (own[i].start - own[i - 1].end < kLongestPause) pauses.push_back({own[i - 1].end, own[i].start});
     std::vector<Time> lengths;
     for (const auto& pause : without(std::move(pauses), busy)) {
       lengths.push_back(pause.end - pause.start);

@@ -5,6 +5,7 @@
 // among the ranks of its group for the same collective where their traces are given, else, of messages alone, among
 // those of equal size. So a window is computing + exposed + idle.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <span>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "traces/launching.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::traces {
@@ -30,6 +32,17 @@ struct ClassTime {
   Time time;  // summed; kernels at the same time count each
 };
 
+// Kernels that compute, by the pass that they are of.
+struct PassTime {
+  Pass pass = Pass::unknown;
+  Kind kind = Kind::other;
+  std::uint64_t kernels = 0;
+  Time time;
+};
+// Likewise of a micro-batch.
+using TimeByPass = std::array<Time, kPasses>;
+using TimeByMicrobatch = std::map<std::uint32_t, TimeByPass>;
+
 struct UnknownKernel {
   std::string name;
   std::uint64_t kernels = 0;
@@ -45,8 +58,8 @@ struct Moved {
   std::uint32_t ranks_seen = 1;  // of its group, those whose traces are given
 };
 
-// Pauses between two kernels of the busiest stream, while no other stream works, that are shorter than kLaunchGap.
-inline constexpr Time kLaunchGap{20'000'000};
+// Pauses between two kernels of the busiest stream, while no other stream works, that are shorter than kLongestPause;
+// whether the host was late is another question (launching.hpp).
 struct Gaps {
   std::uint64_t count = 0;
   Time total, median;
@@ -66,6 +79,11 @@ class Transfers {
   std::vector<std::vector<std::uint32_t>> seen_;    // by trace and transfer
 };
 
+// Categories of communication, in the order in which what is exposed at once counts: as timeline::breakdown does.
+inline constexpr std::array kGroupOrder{graph::Category::data_comm, graph::Category::tensor_comm,
+                                        graph::Category::context_comm, graph::Category::expert_comm,
+                                        graph::Category::pipeline_comm};
+
 // Communication of one kind of group, in the mean step.
 struct GroupTime {
   std::optional<graph::Category> category;  // nothing: nobody knows
@@ -83,11 +101,14 @@ struct Analysis {
   Time step;                           // the median step: from one's start to the next one's
   std::vector<Time> lengths;           // of every step
   std::vector<ClassTime> classes;      // of the mean step, longest first
+  std::vector<PassTime> passes;        // of the mean step, where the trace tells passes
+  TimeByMicrobatch microbatches;       // likewise; empty where no range names any
   std::vector<UnknownKernel> unknown;  // ten at most, longest first, of all steps
   Time unknown_time;                   // of all of them
   std::vector<GroupTime> groups;       // gradients first, messages last, then those that nobody knows
   std::vector<Moved> moved;            // of all steps, longest first
   Gaps gaps;
+  Launching launching;
   bool waiting_known = false;  // of some communication kernel, or there is none
 
   TimeByKind by_kind() const;

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kMostOperators = 200'000;  // distinct ones
 constexpr std::size_t kMostStreams = 0xffff;
+constexpr std::size_t kMostMeanings = 100'000;  // of which it is remembered what they say
+constexpr std::uint32_t kMostLabel = 0x7fff;    // of LaunchedKernel
 // In nanoseconds: the year 2250, and a trace of 50 days, of which a Time counts the picoseconds.
 constexpr std::int64_t kLatest = 8'900'000'000'000'000'000, kLongest = 4'320'000'000'000'000;
 
@@ -39,6 +41,14 @@ std::optional<std::vector<std::vector<std::int64_t>>> shapes_of(std::string_view
   return all;
 }
 
+bool has_times(const Event& event) {
+  return event.start && event.duration && *event.start >= 0 && *event.start <= kLatest && *event.duration >= 0 &&
+         *event.duration <= kLongest;
+}
+
+// Of the graph that autograd walks backwards.
+bool is_node(std::string_view name) { return name.starts_with("autograd::engine::evaluate_function"); }
+
 std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> all;
   for (auto end = text.find(';'); end != text.npos; end = text.find(';'))
@@ -56,17 +66,22 @@ std::uint32_t interned(std::unordered_map<std::string, std::uint32_t>& known, st
 
 }  // namespace
 
+std::uint16_t Collector::place_of(OfDevice& device, std::int64_t stream) {
+  const auto at = device.streams.try_emplace(stream, std::uint16_t(device.streams.size()));
+  return device.streams.size() > kMostStreams ? 0 : at.first->second;
+}
+
 void Collector::kernel(const Event& event, std::optional<Kind> kind) {
-  if (!event.start || !event.duration || *event.start < 0 || *event.start > kLatest || *event.duration < 0 ||
-      *event.duration > kLongest) {
+  if (!has_times(event)) {
     ++skipped_;
     return;
   }
   auto& device = devices_[event.device];
   LaunchedKernel one;
   one.start = *event.start, one.duration = *event.duration;
-  const auto stream = device.streams.try_emplace(event.stream, std::uint16_t(device.streams.size()));
-  one.stream = device.streams.size() > kMostStreams ? 0 : stream.first->second;
+  one.stream = place_of(device, event.stream);
+  if (event.correlation < kNone)
+    one.launch = std::uint32_t(event.correlation), one.part_of(std::uint16_t(event.process & kMostLabel));
   one.name = interned(name_of_, names_, event.name, [&] {
     known_kinds_.push_back(kind);
     return KernelName{readable(event.name), KernelClasses::kUnknown, Kind::other};
@@ -91,7 +106,42 @@ void Collector::kernel(const Event& event, std::optional<Kind> kind) {
   device.kernels.push_back(one);
 }
 
+void Collector::launch(const Event& event) {
+  if (event.correlation >= kNone || !has_times(event)) return;
+  const auto calls = [&](const char* what) { return event.name.find(what) != event.name.npos; };
+  if (calls("aunch") || calls("emcpy") || calls("emset"))
+    host_.launch(event.process & kMostLabel, std::uint32_t(event.correlation), event.thread, *event.start,
+                 *event.duration);
+}
+
+std::optional<Label> Collector::meaning(const std::string& text) {
+  if (const auto known = meanings_.find(text); known != meanings_.end()) return known->second;
+  const auto says = classes_.range(text);
+  if (meanings_.size() < kMostMeanings) meanings_.emplace(text, says);
+  return says;
+}
+
+void Collector::range(const Event& event) {
+  if (!has_times(event)) return;
+  const auto process = event.process & kMostLabel;
+  if (is_node(event.name))
+    host_.autograd(process, event.thread, *event.start, *event.start + *event.duration);
+  else if (const auto says = meaning(event.name.substr(0, event.name.find(", "))))  // ", seq = 7, op_id = 9"
+    host_.range(process, event.thread, *event.start, *event.start + *event.duration, *says);
+}
+
+void Collector::range_on_gpu(const Event& event) {
+  if (!has_times(event)) return;
+  if (const auto says = meaning(event.name)) {
+    auto& device = devices_[event.device];
+    const auto stream = place_of(device, event.stream >= 0 ? event.stream : event.thread);
+    device.ranges.push_back({*event.start, *event.start + *event.duration, stream, *says});
+  }
+}
+
 void Collector::operation(const Event& event) {
+  if (is_node(event.name) && has_times(event))
+    host_.autograd(event.process & kMostLabel, event.thread, *event.start, *event.start + *event.duration);
   if (event.external >= kNone || event.shapes.empty() || !is_sampled(event.name)) return;
   auto key = fmt::format("{}\n{}\n{}\n{}", event.name, event.type, event.shapes, event.values);
   const auto known = operator_of_.find(key);
@@ -108,48 +158,63 @@ void Collector::operation(const Event& event) {
   launched_.emplace_back(std::uint32_t(event.external), number);
 }
 
-void Collector::step(std::int64_t number, std::int64_t start, std::int64_t end, bool on_gpu) {
+void Collector::step(std::int64_t number, std::int64_t start, std::int64_t end, bool on_gpu, const Event& by) {
+  if (!on_gpu) host_.leads(by.process & kMostLabel, by.thread);
   const auto [at, fresh] = (on_gpu ? gpu_steps_ : host_steps_).try_emplace(number, Step{number, start, end});
   if (!fresh) at->second.start = std::min(at->second.start, start), at->second.end = std::max(at->second.end, end);
 }
 
-// The operators that launched kernels, which may stand behind them in the file.
-void Collector::join(OfDevice& device) {
+// The operators and calls that launched kernels, which may stand behind them in the file, and what they are part of.
+void Collector::join(OfDevice& device, Trace& trace) {
+  trace.labels = host_.labels();
   for (auto& kernel : device.kernels) {
+    const auto* call = kernel.launch == kNone ? nullptr : host_.find(kernel.label, kernel.launch);
+    kernel.launch = call ? std::uint32_t(trace.launches.size()) : kNone,
+    kernel.part_of(call ? call->label : std::uint16_t{0});
+    if (call) trace.launches.push_back(call->launch);
     if (kernel.moves || kernel.fact == kNone) continue;
     const auto found = std::lower_bound(launched_.begin(), launched_.end(), std::pair(kernel.fact, std::uint32_t{0}));
     kernel.fact = found != launched_.end() && found->first == kernel.fact ? found->second : kNone;
   }
+  trace.kernels = std::move(device.kernels);
+  std::sort(trace.kernels.begin(), trace.kernels.end(), [](const LaunchedKernel& a, const LaunchedKernel& b) {
+    return std::tuple(a.start, a.stream, a.duration) < std::tuple(b.start, b.stream, b.duration);
+  });
+  if (device.ranges.empty()) return;
+  OpenRanges open(std::move(device.ranges), std::vector<std::uint32_t>(device.streams.size()),
+                  std::vector<bool>(device.streams.size()));
+  for (auto& kernel : trace.kernels)
+    if (kernel.launch == kNone) kernel.part_of(number_of(open.at(kernel.stream, kernel.start), trace.labels));
 }
 
-std::vector<Trace> Collector::finish(const std::string& file, const Header& header, const KernelClasses& classes) && {
+std::vector<Trace> Collector::finish(const std::string& file, const Header& header) && {
+  host_.settle();
   std::sort(launched_.begin(), launched_.end());
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    names_[i].of = classes.of(names_[i].text);
-    names_[i].kind = known_kinds_[i].value_or(classes.kind(names_[i].of));
+    names_[i].of = classes_.of(names_[i].text);
+    names_[i].kind = known_kinds_[i].value_or(classes_.kind(names_[i].of));
   }
   const auto& steps = gpu_steps_.size() >= host_steps_.size() ? gpu_steps_ : host_steps_;
   std::vector<Trace> all;
   for (auto& [number, device] : devices_) {
-    join(device);
+    if (device.kernels.empty()) continue;  // a range alone
     Trace trace;
     trace.file = file;
+    join(device, trace);
     if (devices_.size() == 1) trace.rank = header.rank;
     trace.world = header.world, trace.base = header.base;
     for (const auto& gpu : header.devices)
       if (gpu.id == number || header.devices.size() == 1) trace.gpu = gpu;
     trace.steps_of_gpu = &steps == &gpu_steps_;
     for (const auto& [_, step] : steps) trace.steps.push_back(step);
-    trace.kernels = std::move(device.kernels);
-    std::sort(trace.kernels.begin(), trace.kernels.end(), [](const LaunchedKernel& a, const LaunchedKernel& b) {
-      return std::tuple(a.start, a.stream, a.duration) < std::tuple(b.start, b.stream, b.duration);
-    });
     trace.origin = trace.kernels.front().start;
     std::uint64_t far = skipped_;
     for (; trace.kernels.back().start - trace.origin > kLongest; trace.kernels.pop_back()) ++far;
     for (auto& kernel : trace.kernels) kernel.start -= trace.origin;
     for (auto& step : trace.steps) step.start -= trace.origin, step.end -= trace.origin;
+    for (auto& launch : trace.launches) launch.start -= trace.origin;
     trace.names = names_, trace.transfers = transfers_, trace.operators = operators_;
+    by_elimination(trace);
     trace.streams.resize(device.streams.size());
     for (const auto& [stream, place] : device.streams) trace.streams[place] = stream;
     for (auto& transfer : trace.transfers) {  // ranks of groups that only the header lists

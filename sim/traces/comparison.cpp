@@ -82,17 +82,21 @@ Predicted predicted_step(const graph::TaskGraph& graph, const timeline::Timeline
     const Time span = timeline.end[self.first_task + i] - timeline.start[self.first_task + i];
     const auto alone = durations[program.work[i].index()];
     const auto pass = program.coordinates[i].pass;
+    const auto microbatch = program.coordinates[i].microbatch;
     const auto lane = program.lane[i];
     each_kernel(graph, program.work[i], pass, lane, durations, [&](const graph::Work& work, Kind kind, Time time) {
       const Time lasts = scaled(time, span, alone);
       result.by_kind[index(kind)] += lasts;
       const auto category = kind == Kind::message ? Category::pipeline_comm : timeline::category_of(work, pass, lane);
+      if (computes(kind)) {
+        result.by_pass[index(pass_of(pass))][index(kind)] += lasts;
+        if (microbatch != graph::kNoMicrobatch) result.microbatches[microbatch][index(pass_of(pass))] += lasts;
+      }
       if (communicates(kind)) result.groups[at(category)].total += lasts;
     });
   }
   const auto parts = timeline::breakdown(graph, timeline, rank, durations);
-  for (const Category category : {Category::data_comm, Category::tensor_comm, Category::context_comm,
-                                  Category::expert_comm, Category::pipeline_comm}) {
+  for (const Category category : kGroupOrder) {
     result.groups[at(category)].exposed = parts[at(category)];
     result.parts.exposed += parts[at(category)];
   }

@@ -24,6 +24,8 @@ struct GroupSide {
 struct Predicted {
   Parts parts;
   TimeByKind by_kind{};
+  std::array<TimeByKind, kPasses> by_pass{};           // of kernels that compute
+  TimeByMicrobatch microbatches;                       // likewise
   std::array<GroupSide, graph::kCategories> groups{};  // of categories that communicate
 };
 Predicted predicted_step(const graph::TaskGraph& graph, const timeline::Timeline& timeline, RankId rank,

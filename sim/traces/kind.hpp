@@ -32,6 +32,8 @@ inline constexpr std::array<KindInfo, kKinds> kKindTable{{
 constexpr const KindInfo& info(Kind kind) { return kKindTable[index(kind)]; }
 constexpr bool communicates(Kind kind) { return kind == Kind::collective || kind == Kind::message; }
 
+constexpr bool computes(Kind kind) { return !communicates(kind) && kind != Kind::copy; }
+
 using TimeByKind = std::array<Time, kKinds>;
 
 // The kernels that a work consists of, when it runs alone: of a Sequence its items, of Overlapped both. Works that are
@@ -42,11 +44,11 @@ void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, g
 
 // What names of kernels do not tell, so that no comparison by kind does: in sentences.
 inline constexpr std::array<std::string_view, 4> kNotToldApart{
-    "Kernels of a recomputation have the names of those of the forward pass: both count with their kind.",
+    "Kernels of a recomputation have the names of those of the forward pass: both count with their kind, and it is "
+    "part of the backward pass.",
     "Kernels of the optimizer that are matrix products or plain elementwise ones count as such.",
     "Measured communication includes waiting for the other ranks; with the traces of all members of a group the "
-    "shortest "
-    "of them is the transfer.",
+    "shortest of them is the transfer.",
     "A kernel that others slow is longer where it is measured; predicted, that is part of its time, too.",
 };
 

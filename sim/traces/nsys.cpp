@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <regex>
 
 #include "traces/collector.hpp"
@@ -63,7 +63,7 @@ bool holds(const std::vector<std::string>& columns, std::string_view name) {
 
 class Reader {
  public:
-  Reader(const std::string& file, const KernelClasses& classes) : file_(file), database_(file), classes_(classes) {}
+  Reader(const std::string& file, const KernelClasses& classes) : file_(file), database_(file), collector_(classes) {}
 
   std::vector<Trace> run() {
     const auto kernels = database_.columns("CUPTI_ACTIVITY_KIND_KERNEL");
@@ -78,41 +78,82 @@ class Reader {
     activities("CUPTI_ACTIVITY_KIND_KERNEL", fmt::format("(SELECT value FROM StringIds WHERE id = a.{})", name), {});
     for (const auto* table : {"CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"})
       if (!database_.columns(table).empty()) activities(table, fmt::format("'{}'", table + 20), Kind::copy);
-    steps();
+    launches();
+    ranges();
     devices();
-    auto traces = std::move(collector_).finish(file_, header_, classes_);
+    auto traces = std::move(collector_).finish(file_, header_);
     if (traces.empty()) refuse(file_, "has no kernel");
     return traces;
   }
 
  private:
   void activities(const std::string& table, const std::string& name, std::optional<Kind> kind) {
+    const auto columns = database_.columns(table);
+    const auto or_null = [&](const char* column) {
+      return holds(columns, column) ? fmt::format("a.{}", column) : std::string("NULL");
+    };
     Event event;
-    database_.each(fmt::format("SELECT a.start, a.\"end\", a.deviceId, a.streamId, {} FROM {} a", name, table),
+    database_.each(fmt::format("SELECT a.start, a.\"end\", a.deviceId, a.streamId, {}, {}, {} FROM {} a", name,
+                               or_null("correlationId"), or_null("globalPid"), table),
                    [&](sqlite3_stmt* row) {
-                     event.start = sqlite3_column_int64(row, 0);
-                     event.duration = sqlite3_column_int64(row, 1) - *event.start;
+                     times(row, event);
                      event.device = sqlite3_column_int64(row, 2), event.stream = sqlite3_column_int64(row, 3);
                      event.name = text_at(row, 4).substr(0, Event::kLongestText);
+                     event.correlation = correlation(row, 5), event.process = process(sqlite3_column_int64(row, 6));
                      collector_.kernel(event, kind);
                    });
   }
 
-  // NVTX ranges of the host whose text counts: "ProfilerStep#3", "step 3", "iteration: 3".
-  void steps() {
+  static void times(sqlite3_stmt* row, Event& event) {
+    event.start = sqlite3_column_int64(row, 0);
+    event.duration = sqlite3_column_int64(row, 1) - *event.start;
+  }
+  static std::uint64_t correlation(sqlite3_stmt* row, int column) {
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? kNoId : std::uint64_t(sqlite3_column_int64(row, column));
+  }
+  // globalPid and globalTid: machine and process above 24 bits, and below them the thread.
+  std::uint32_t process(std::int64_t global) {
+    return processes_.try_emplace(global >> 24, std::uint32_t(processes_.size())).first->second;
+  }
+
+  // Calls of the CUDA runtime, of which some launch kernels.
+  void launches() {
+    const auto columns = database_.columns("CUPTI_ACTIVITY_KIND_RUNTIME");
+    for (const auto* column : {"start", "end", "correlationId", "globalTid", "nameId"})
+      if (!holds(columns, column)) return;
+    Event event;
+    database_.each(
+        "SELECT r.start, r.\"end\", r.correlationId, r.globalTid, (SELECT value FROM StringIds WHERE id = r.nameId) "
+        "FROM CUPTI_ACTIVITY_KIND_RUNTIME r",
+        [&](sqlite3_stmt* row) {
+          times(row, event);
+          event.correlation = correlation(row, 2), event.thread = sqlite3_column_int64(row, 3);
+          event.process = process(event.thread), event.name = text_at(row, 4).substr(0, Event::kLongestText);
+          collector_.launch(event);
+        });
+  }
+
+  // NVTX ranges of the host: steps, whose text counts ("ProfilerStep#3", "step 3", "iteration: 3"), and passes.
+  void ranges() {
     const auto columns = database_.columns("NVTX_EVENTS");
     if (!holds(columns, "start") || !holds(columns, "end") || !holds(columns, "text")) return;
     const auto* text =
         holds(columns, "textId") ? "coalesce(n.text, (SELECT value FROM StringIds WHERE id = n.textId))" : "n.text";
     const std::regex counts("^(ProfilerStep|(train(ing)?[ _-]?)?(step|iteration|iter))[ #:=_-]*([0-9]{1,9})$",
                             std::regex::ECMAScript | std::regex::icase);
-    database_.each(fmt::format("SELECT n.start, n.\"end\", {} FROM NVTX_EVENTS n WHERE n.\"end\" IS NOT NULL", text),
+    Event event;
+    database_.each(fmt::format("SELECT n.start, n.\"end\", {}, {} FROM NVTX_EVENTS n WHERE n.\"end\" IS NOT NULL", text,
+                               holds(columns, "globalTid") ? "n.globalTid" : "0"),
                    [&](sqlite3_stmt* row) {
-                     const auto said = text_at(row, 2).substr(0, 64);
+                     times(row, event);
+                     event.thread = sqlite3_column_int64(row, 3), event.process = process(event.thread);
+                     event.name = text_at(row, 2).substr(0, Event::kLongestText);
                      std::smatch parts;
-                     if (!std::regex_match(said, parts, counts)) return;
-                     collector_.step(std::stoll(parts[5]), sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
-                                     false);
+                     if (event.name.size() > 64 || !std::regex_match(event.name, parts, counts))
+                       collector_.range(event);
+                     else
+                       collector_.step(std::stoll(parts[5]), *event.start, *event.start + *event.duration, false,
+                                       event);
                    });
   }
 
@@ -131,8 +172,8 @@ class Reader {
 
   const std::string& file_;
   Database database_;
-  const KernelClasses& classes_;
   Collector collector_;
+  std::map<std::int64_t, std::uint32_t> processes_;
   Header header_;
 };
 

@@ -1,6 +1,7 @@
-// Databases of Nsight Systems (nsys export --type sqlite): kernels and copies of every GPU, and the NVTX ranges that
-// mark steps. Read by the schema that NVIDIA documents ("SQLite Schema Reference" of the Nsight Systems User Guide),
-// whose tables and columns differ between versions, so that each is looked for first; never tried on a real file.
+// Databases of Nsight Systems (nsys export --type sqlite): kernels and copies of every GPU, the calls that launched
+// them, and the NVTX ranges that mark steps and passes. Read by the schema that NVIDIA documents ("SQLite Schema
+// Reference" of the Nsight Systems User Guide), whose tables and columns differ between versions, so that each is
+// looked for first; never tried on a real file.
 #pragma once
 #include <string>
 #include <vector>

@@ -84,6 +84,8 @@ enum class Key : std::uint8_t {
   duration,
   args,
   external,
+  correlation,
+  thread,
   device,
   stream,
   collective,
@@ -124,9 +126,11 @@ constexpr Word kWords[] = {
     {Where::event, "ts", Key::start},
     {Where::event, "dur", Key::duration},
     {Where::event, "pid", Key::device},  // of what runs on a GPU
+    {Where::event, "tid", Key::thread},
     {Where::event, "args", Key::args},
     {Where::args, "External id", Key::external},
     {Where::args, "external id", Key::external},
+    {Where::args, "correlation", Key::correlation},
     {Where::args, "device", Key::device},
     {Where::args, "stream", Key::stream},
     {Where::args, "Collective name", Key::collective},
@@ -306,6 +310,9 @@ class Handler {
       case Key_::device:
         event_.device = integer(text).value_or(-1);
         return;
+      case Key_::thread:
+        event_.thread = integer(text).value_or(-1);
+        return;
       default:
         return;
     }
@@ -316,6 +323,9 @@ class Handler {
     switch (key_) {
       case Key_::external:
         event_.external = std::uint64_t(number(-1));
+        return;
+      case Key_::correlation:
+        event_.correlation = std::uint64_t(number(-1));
         return;
       case Key_::device:
         event_.device = number(-1);

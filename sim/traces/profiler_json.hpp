@@ -24,7 +24,10 @@ struct Event {
   std::string phase, category, name;
   std::optional<std::int64_t> start, duration;  // ns
   std::uint64_t external = kNoId;               // "External id": of an operator, and of the kernels that it launched
+  std::uint64_t correlation = kNoId;            // of a call, and of the kernels that it launched
   std::int64_t device = -1, stream = -1;
+  std::int64_t thread = -1;   // of the host; of what runs on a GPU, its stream
+  std::uint32_t process = 0;  // of several in a file
   // Of communication kernels, since PyTorch 2.1.
   std::string collective, dtype, group, group_about, group_ranks;
   std::int64_t in_elements = -1, out_elements = -1, group_size = 0;

@@ -34,10 +34,16 @@ class KinetoEvents : public Events {
       const auto digits = std::string_view(e.name).substr(13);
       if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc() && e.start &&
           e.duration)
-        to_.step(number, *e.start, *e.start + std::max<std::int64_t>(0, *e.duration),
-                 category == "gpu_user_annotation");
+        to_.step(number, *e.start, *e.start + std::max<std::int64_t>(0, *e.duration), category == "gpu_user_annotation",
+                 e);
     } else if (category == "cpu_op" || category == "Operator") {
       to_.operation(e);
+    } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime") {
+      to_.launch(e);
+    } else if (category == "user_annotation") {
+      to_.range(e);
+    } else if (category == "gpu_user_annotation") {
+      to_.range_on_gpu(e);
     }
   }
 
@@ -46,11 +52,11 @@ class KinetoEvents : public Events {
 };
 
 std::vector<Trace> read_kineto(const std::string& file, const KernelClasses& classes) {
-  Collector collector;
+  Collector collector(classes);
   KinetoEvents events(collector);
   Header header;
   const auto read = read_profiler_json(file, header, events);
-  auto traces = std::move(collector).finish(file, header, classes);
+  auto traces = std::move(collector).finish(file, header);
   if (traces.empty())
     refuse(file, fmt::format(
                      "{} events and no kernel of a GPU{}; profile with ProfilerActivity.CUDA", read.events,
@@ -94,6 +100,11 @@ std::vector<std::int64_t> Transfer::members() const {
     if (rest.starts_with("...")) return {};  // long lists are cut
   }
   return all;
+}
+
+bool Trace::tells_passes() const {
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [this](const LaunchedKernel& kernel) { return pass(kernel) == Pass::backward; });
 }
 
 std::int64_t Trace::end() const {

@@ -11,6 +11,7 @@
 
 #include "base/units.hpp"
 #include "traces/kernel_classes.hpp"
+#include "traces/passes.hpp"
 #include "traces/profiler_json.hpp"
 
 namespace rehearsal::traces {
@@ -19,12 +20,17 @@ inline constexpr std::uint32_t kNone = 0xffffffff;
 
 struct LaunchedKernel {
   std::int64_t start = 0, duration = 0;
-  std::uint32_t name = 0;      // Trace::names
-  std::uint32_t fact = kNone;  // of communication: Trace::transfers; else Trace::operators
-  std::uint16_t stream = 0;    // Trace::streams
-  bool moves = false;          // `fact` is a transfer
+  std::uint32_t name = 0;        // Trace::names
+  std::uint32_t fact = kNone;    // of communication: Trace::transfers; else Trace::operators
+  std::uint32_t launch = kNone;  // Trace::launches
+  std::uint16_t stream = 0;      // Trace::streams
+  std::uint16_t moves : 1 = 0;   // `fact` is a transfer
+  std::uint16_t label : 15 = 0;  // Trace::labels
   std::int64_t end() const { return start + duration; }
+  void part_of(std::uint16_t number) { label = number & 0x7fff; }
 };
+
+static_assert(sizeof(LaunchedKernel) == 32);
 
 struct KernelName {
   std::string text;
@@ -67,12 +73,16 @@ struct Trace {
   std::vector<Transfer> transfers;
   std::vector<Operator> operators;
   std::vector<std::int64_t> streams;
-  std::vector<std::string> notes;  // what is missing or was left out
+  std::vector<Launch> launches;        // of kernels whose launch was recorded
+  std::vector<Label> labels{Label{}};  // what kernels are part of; the first says nothing
+  std::vector<std::string> notes;      // what is missing or was left out
 
   Kind kind(const LaunchedKernel& kernel) const {
     return kernel.moves ? transfers[kernel.fact].kind() : names[kernel.name].kind;
   }
-  std::int64_t end() const;  // of the last kernel
+  Pass pass(const LaunchedKernel& kernel) const { return labels[kernel.label].pass; }
+  bool tells_passes() const;  // some kernel is known to be backward
+  std::int64_t end() const;   // of the last kernel
 };
 
 // Bytes of an element of a type as PyTorch calls it: "c10::BFloat16", "Float"; 0: unknown.
