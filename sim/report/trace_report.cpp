@@ -1,6 +1,7 @@
 #include "report/trace_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -169,15 +170,16 @@ std::vector<std::string> launching_words(const traces::Launching& l) {
         fmt::format("Before kernels the GPU is idle for {} of the step; the host launched late in {} of it: "
                     "when nothing was left to run.",
                     show(l.idle), show_amount(l.late / l.idle, Unit::share)));
-  std::string host = fmt::format("A launch takes the host {} (median)", show(l.call.median));
-  const auto& forward = l.each[traces::index(traces::Pass::forward)];
-  const auto& backward = l.each[traces::index(traces::Pass::backward)];
-  const auto& others = l.each[traces::index(traces::Pass::unknown)];
-  const auto add = [&](const traces::Spread& each, const char* where) {
-    if (each.count) host += fmt::format(", {} from one to the next {} where it was late", show(each.mean), where);
-  };
-  add(forward, "of the forward pass"), add(backward, "of the backward pass"), add(others, "(pass not known)");
-  words.push_back(host + "; what a profiler takes for itself is part of that.");
+  std::vector<std::string> each;
+  for (const auto& [pass, where] : {std::pair{traces::Pass::forward, "in the forward pass"},
+                                    std::pair{traces::Pass::backward, "in the backward pass"},
+                                    std::pair{traces::Pass::optimizer, "in the optimizer"},
+                                    std::pair{traces::Pass::unknown, "where the pass is not known"}})
+    if (const auto& spread = l.each[traces::index(pass)]; spread.count > 0)
+      each.push_back(fmt::format("{} {} (median {})", show(spread.mean), where, show(spread.median)));
+  words.push_back(fmt::format(
+      "A launch takes the host {} (median){}; what the profiler takes for itself is part of that.", show(l.call.median),
+      each.empty() ? "" : fmt::format(". From one late launch to the next: {}", fmt::join(each, ", "))));
   if (l.pause.count)
     words.push_back(
         fmt::format("Kernels that were launched in time follow each other after {} (median; {} to {} in 80 % "

@@ -167,6 +167,7 @@ void Collector::step(std::int64_t number, std::int64_t start, std::int64_t end, 
 // The operators and calls that launched kernels, which may stand behind them in the file, and what they are part of.
 void Collector::join(OfDevice& device, Trace& trace) {
   trace.labels = host_.labels();
+  for (const auto& [_, op] : launched_) trace.calls.push_back(op);
   for (auto& kernel : device.kernels) {
     const auto* call = kernel.launch == kNone ? nullptr : host_.find(kernel.label, kernel.launch);
     kernel.launch = call ? std::uint32_t(trace.launches.size()) : kNone,
@@ -174,7 +175,8 @@ void Collector::join(OfDevice& device, Trace& trace) {
     if (call) trace.launches.push_back(call->launch);
     if (kernel.moves || kernel.fact == kNone) continue;
     const auto found = std::lower_bound(launched_.begin(), launched_.end(), std::pair(kernel.fact, std::uint32_t{0}));
-    kernel.fact = found != launched_.end() && found->first == kernel.fact ? found->second : kNone;
+    kernel.fact =
+        found != launched_.end() && found->first == kernel.fact ? std::uint32_t(found - launched_.begin()) : kNone;
   }
   trace.kernels = std::move(device.kernels);
   std::sort(trace.kernels.begin(), trace.kernels.end(), [](const LaunchedKernel& a, const LaunchedKernel& b) {
@@ -203,6 +205,7 @@ std::vector<Trace> Collector::finish(const std::string& file, const Header& head
     join(device, trace);
     if (devices_.size() == 1) trace.rank = header.rank;
     trace.world = header.world, trace.base = header.base;
+    trace.visible_gpus = std::int64_t(header.devices.size());
     for (const auto& gpu : header.devices)
       if (gpu.id == number || header.devices.size() == 1) trace.gpu = gpu;
     trace.steps_of_gpu = &steps == &gpu_steps_;

@@ -13,6 +13,7 @@
 #include "cost/measured_gpu.hpp"
 #include "scenario/profile.hpp"
 #include "traces/analysis.hpp"
+#include "traces/collective_times.hpp"
 #include "traces/refuse.hpp"
 #include "traces/samples.hpp"
 
@@ -34,6 +35,8 @@ class Maker {
   FromTraces run() {
     identity();
     for (const auto& trace : traces_) add(trace);
+    collectives_ = collective_times(traces_);
+    for (auto& text : collectives_.notes) note(std::move(text));
     // One small product says nothing of a rate.
     std::erase_if(times_.gemm, [&](const auto& gemm) {
       const bool told = std::any_of(gemm.second.samples.begin(), gemm.second.samples.end(),
@@ -65,6 +68,18 @@ class Maker {
  private:
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
+  static cost::Quantiles quantiles_of(const Spread& spread) { return {spread.p10, spread.median, spread.p90}; }
+
+  // What a framework profile calls host_time_per_kernel, which says nothing where launches are in time.
+  static std::string host_words(const Launching& launching) {
+    std::string words;
+    for (const auto pass : {Pass::forward, Pass::backward})
+      if (const auto& each = launching.each[index(pass)]; each.count >= kFewestPauses)
+        words += fmt::format("{} {} in the {} pass", words.empty() ? "; from one late launch to the next" : " and",
+                             show(each.mean), traces::name(pass));
+    return words.empty() ? words : words + ", with the profiler's own part (framework.host_time_per_kernel)";
+  }
+
   void error(const std::string& section, const cost::FitErrors& of) {
     const auto part = [](const cost::SampleErrors& e) {
       return fmt::format("{} shape{}, median {:.1f} %, p90 {:.1f} %", e.samples, e.samples == 1 ? "" : "s",
@@ -90,7 +105,19 @@ class Maker {
 
   void add(const Trace& trace) {
     const auto analysis = analyse(std::span(&trace, 1), classes_).front();
-    const Time pause = analysis.gaps.count >= kFewestPauses ? analysis.gaps.median : Time{};
+    const auto& launching = analysis.launching;
+    const bool in_time = launching.pause.count >= kFewestPauses;  // else the host may be the reason of pauses
+    const Time pause = in_time                                ? launching.pause.median
+                       : analysis.gaps.count >= kFewestPauses ? analysis.gaps.median
+                                                              : Time{};
+    if (in_time && launching.pause.count > pauses_) {
+      pauses_ = launching.pause.count;
+      times_.launch.stream = quantiles_of(launching.pause), times_.launch.host = quantiles_of(launching.call);
+    }
+    if (launching.kernels > 0 && launching.idle > Time{})
+      note(fmt::format("{}: {} of a step idle before kernels, {:.0f} % of it because the host launched late{}",
+                       trace.file, show(launching.idle), 100 * (launching.late / launching.idle),
+                       host_words(launching)));
     note(pause > Time{}
              ? fmt::format("{}: the median pause between kernels, {}, is part of every time", trace.file, show(pause))
              : fmt::format("{}: too few pauses between kernels to know their length: none is added", trace.file));
@@ -172,6 +199,7 @@ class Maker {
       profile.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time_t(*base / 1'000'000'000)));
     profile.summary = fmt::format("{}, from {} trace{}, {}", times_.gpu.name, traces_.size(),
                                   traces_.size() == 1 ? "" : "s", profile.date);
+    profile.collectives = std::move(collectives_.curves);
     profile.gpu = std::move(times_);
     profile.digest = scenario::profile_digest(profile);
     return profile;
@@ -181,6 +209,8 @@ class Maker {
   const KernelClasses& classes_;
   const scenario::Files& files_;
   cost::GpuTimes times_;
+  CollectiveTimes collectives_;
+  std::uint64_t pauses_ = 0;                // that the gap between kernels is of
   std::map<Bytes, cost::Quantiles> sizes_;  // of memory-bound kernels, the fastest of each
   std::size_t no_mask_ = 0, no_kernel_ = 0, no_rate_ = 0;
   std::vector<std::string> notes_;

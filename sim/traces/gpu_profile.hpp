@@ -1,7 +1,9 @@
 // A profile of a GPU from traces: matrix products, fused attention and memory-bound kernels whose shapes were recorded.
 //
 // A profile's time is from start to start of equal launches (cost/gpu_times.hpp), and a trace has the time from start
-// to end: the median pause between kernels of the trace is added. Caches are as warm as the run left them.
+// to end: the median pause between kernels of the trace is added, where calls are recorded that of kernels which were
+// launched in time. It is also the gap between kernels (cost::LaunchTimes::stream). Caches are as warm as the run left
+// them. Collectives whose transfer several traces tell become curves (collective_times.hpp).
 #pragma once
 #include <span>
 #include <string>

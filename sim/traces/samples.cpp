@@ -28,6 +28,8 @@ constexpr Known kKnown[] = {
     {"aten::_scaled_dot_product_flash_attention_backward", Form::attention},
     {"aten::_scaled_dot_product_cudnn_attention", Form::attention},
     {"aten::_scaled_dot_product_cudnn_attention_backward", Form::attention},
+    {"aten::_cudnn_attention_forward", Form::attention},
+    {"aten::_cudnn_attention_backward", Form::attention},
     {"aten::_efficient_attention_forward", Form::attention},
     {"aten::_efficient_attention_backward", Form::attention},
     {"aten::add", Form::pointwise},
@@ -84,7 +86,9 @@ std::optional<FusedAttention> attention_of(const Operator& op) {
   const Shape &q = op.shapes[first], &k = op.shapes[first + 1], &v = op.shapes[first + 2];
   if (q.size() != 4 || k.size() != 4 || v.size() != 4) return std::nullopt;
   // scaled_dot_product has [batch, heads, sequence, head], the kernels' own operators [batch, sequence, heads, head].
-  const bool heads_first = op.name.starts_with("aten::_scaled_dot_product");
+  // and cuDNN's as the former.
+  const bool heads_first =
+      op.name.starts_with("aten::_scaled_dot_product") || op.name.starts_with("aten::_cudnn_attention");
   FusedAttention a;
   a.batch = q[0], a.heads = q[heads_first ? 1 : 2], a.queries = q[heads_first ? 2 : 1];
   a.keys = k[heads_first ? 2 : 1], a.head_dim = q[3];
@@ -97,13 +101,15 @@ std::optional<FusedAttention> attention_of(const Operator& op) {
 
 // Whether an operator of attention masks what comes later; nothing: the values of its inputs are not known.
 std::optional<bool> is_causal(const Operator& op) {
-  // The place of is_causal among the inputs (PyTorch 2.8, native_functions.yaml).
+  // The place of is_causal among the inputs (PyTorch 2.8 and 2.11, native_functions.yaml).
   static constexpr std::pair<std::string_view, std::size_t> kPlaces[] = {
       {"aten::_flash_attention_forward", 8},
       {"aten::_flash_attention_backward", 11},
       {"aten::_scaled_dot_product_flash_attention", 4},
       {"aten::_scaled_dot_product_flash_attention_backward", 11},
       {"aten::_scaled_dot_product_cudnn_attention", 6},
+      {"aten::_cudnn_attention_forward", 10},
+      {"aten::_cudnn_attention_backward", 14},
   };
   for (const auto& [name, place] : kPlaces) {
     if (op.name != name || place >= op.values.size()) continue;
@@ -183,20 +189,31 @@ std::optional<Gemm> product_of(const Operator& op) {
 
 Samples samples(const Trace& trace) {
   Samples all;
-  std::map<std::uint32_t, std::vector<std::int64_t>> times;  // by operator
-  std::map<std::uint32_t, std::uint32_t> kernel_of;          // likewise
+  struct Call {
+    std::int64_t time = 0, longest = -1;
+    std::uint32_t kernel = kNone;  // the longest
+  };
+  std::vector<Call> calls(trace.calls.size());
   for (const auto& kernel : trace.kernels) {
     const auto kind = trace.kind(kernel);
     if (kind != Kind::gemm && kind != Kind::attention && kind != Kind::memory_bound) continue;
     ++all.kernels;
     if (kernel.moves || kernel.fact == kNone) continue;
-    const auto form = known(trace.operators[kernel.fact].name)->form;
+    const auto form = known(trace.operators[trace.calls[kernel.fact]].name)->form;
     const Kind of = form == Form::attention                         ? Kind::attention
                     : form == Form::pointwise || form == Form::norm ? Kind::memory_bound
                                                                     : Kind::gemm;
     if (of != kind) continue;  // a product that copies its operands first, ...
     ++all.with_shapes;
-    times[kernel.fact].push_back(kernel.duration), kernel_of.try_emplace(kernel.fact, kernel.name);
+    auto& call = calls[kernel.fact];
+    call.time += kernel.duration;
+    if (kernel.duration > call.longest) call.longest = kernel.duration, call.kernel = kernel.name;
+  }
+  std::map<std::uint32_t, std::vector<std::int64_t>> times;  // by operator
+  std::map<std::uint32_t, std::uint32_t> kernel_of;          // likewise
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i].kernel == kNone) continue;
+    times[trace.calls[i]].push_back(calls[i].time), kernel_of.try_emplace(trace.calls[i], calls[i].kernel);
   }
   for (auto& [number, durations] : times) {
     const auto& op = trace.operators[number];

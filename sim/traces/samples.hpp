@@ -14,7 +14,8 @@ namespace rehearsal::traces {
 // Whether an operator of PyTorch is one of those below.
 bool is_sampled(std::string_view name);
 
-// One shape, and how long its kernels took: the median of all in the trace, and their spread.
+// One shape, and how long the kernels of a call took together (a backward pass of attention has several): the median
+// of all calls in the trace, and their spread.
 struct Sample {
   std::string name, type;  // "aten::mm", "c10::BFloat16"
   std::uint64_t count = 0;
@@ -27,7 +28,7 @@ struct GemmSample : Sample {
 struct AttentionSample : Sample {
   FusedAttention attention;
   bool mask_known = false;       // causal or not: where the values of inputs were recorded
-  std::uint32_t kernel = kNone;  // of Trace::names: one that it launched
+  std::uint32_t kernel = kNone;  // of Trace::names: the longest that it launched
 };
 struct TrafficSample : Sample {
   Bytes traffic;  // read and written, by the shapes

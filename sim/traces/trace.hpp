@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kNone = 0xffffffff;
 struct LaunchedKernel {
   std::int64_t start = 0, duration = 0;
   std::uint32_t name = 0;        // Trace::names
-  std::uint32_t fact = kNone;    // of communication: Trace::transfers; else Trace::operators
+  std::uint32_t fact = kNone;    // of communication: Trace::transfers; else Trace::calls
   std::uint32_t launch = kNone;  // Trace::launches
   std::uint16_t stream = 0;      // Trace::streams
   std::uint16_t moves : 1 = 0;   // `fact` is a transfer
@@ -64,6 +64,7 @@ struct Trace {
   std::string file;
   std::optional<std::int64_t> rank, world;
   Device gpu;
+  std::int64_t visible_gpus = 0;       // to the process of the rank; 0: not known
   std::optional<std::int64_t> base;    // ns since 1970, from which the file counts
   std::int64_t origin = 0;             // since `base`, or whatever the file counts from
   std::vector<Step> steps;             // in order; empty: the file marks none
@@ -72,6 +73,7 @@ struct Trace {
   std::vector<KernelName> names;
   std::vector<Transfer> transfers;
   std::vector<Operator> operators;
+  std::vector<std::uint32_t> calls;  // of operators with shapes: which one
   std::vector<std::int64_t> streams;
   std::vector<Launch> launches;        // of kernels whose launch was recorded
   std::vector<Label> labels{Label{}};  // what kernels are part of; the first says nothing

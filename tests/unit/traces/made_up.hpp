@@ -38,6 +38,20 @@ inline std::string event(const std::string& category, const std::string& name, d
 inline std::string kernel(const std::string& name, double start, double duration, int stream = 7) {
   return event("kernel", name, start, duration, fmt::format(R"("device":0,"stream":{})", stream));
 }
+// On a thread of the host.
+inline std::string on_host(const std::string& category, const std::string& name, int thread, double start,
+                           double duration, const std::string& args = "") {
+  return fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}})",
+                     category, name, thread, start, duration, args);
+}
+// A kernel and the call that launched it.
+inline std::string launched(const std::string& name, int correlation, int thread, double call, double start,
+                            double duration, int stream = 7) {
+  return on_host("cuda_runtime", "cudaLaunchKernel", thread, call, 4, fmt::format(R"("correlation":{})", correlation)) +
+         "," +
+         event("kernel", name, start, duration,
+               fmt::format(R"("device":0,"stream":{},"correlation":{})", stream, correlation));
+}
 inline std::string collective(const std::string& what, double start, double duration, const std::string& ranks,
                               int elements = 1000) {
   return event(

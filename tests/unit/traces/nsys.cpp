@@ -68,6 +68,36 @@ TEST_CASE("kernels, copies and marked steps of every GPU in a database") {
   CHECK(us(analyse(two, rules())[1].whole.window) == 200);
 }
 
+// Two processes, of which each has a call 1, on a GPU each. Threads 5 and 6 of the first (0x1000000): 6 launches while
+// 5 waits in a range; the other process has no ranges, and nothing of the first counts for it.
+TEST_CASE("passes of a database are told by NVTX ranges of the process that launched") {
+  const TemporaryFile file("", ".sqlite");
+  fill(file.path(), R"(
+    CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+    INSERT INTO StringIds VALUES (1, 'sgemm'), (2, 'cudaLaunchKernel_v7000'), (3, 'backward mb 1');
+    CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+      correlationId INTEGER, globalPid INTEGER, shortName INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1000, 2000, 0, 7, 1, 0x1000000, 1), (3000, 4000, 0, 7, 2, 0x1000000, 1),
+      (1500, 2500, 1, 7, 1, 0x2000000, 1);
+    CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, correlationId INTEGER, globalTid INTEGER,
+      nameId INTEGER);
+    INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (900, 910, 1, 0x1000005, 2), (2900, 2910, 2, 0x1000006, 2),
+      (1400, 1450, 1, 0x2000005, 2);
+    CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER, globalTid INTEGER);
+    INSERT INTO NVTX_EVENTS VALUES (800, 1600, 59, 'forward mb 1', NULL, 0x1000005),
+      (2800, 5000, 59, NULL, 3, 0x1000005);)");
+  const auto two = read(std::vector{file.path()}, rules());
+  REQUIRE(two.size() == 2);
+  const auto label = [&](std::size_t trace, std::size_t kernel) {
+    return two[trace].labels[two[trace].kernels[kernel].label];
+  };
+  CHECK(label(0, 0) == Label{Pass::forward, 1});
+  CHECK(label(0, 1) == Label{Pass::backward, 1});
+  CHECK(label(1, 0) == Label{});
+  CHECK(two[0].launches[two[0].kernels[1].launch].start == 1900);
+  CHECK(two[1].launches[two[1].kernels[0].launch].duration == 50);
+}
+
 TEST_CASE("tables and columns that a version lacks are done without") {
   const TemporaryFile file("", ".sqlite");
   fill(file.path(), R"(CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);

@@ -134,6 +134,29 @@ TEST_CASE("collectives carry their sizes and groups") {
   CHECK(to_seconds(found->median) * 1e6 == doctest::Approx(3307.0).epsilon(.0001));
 }
 
+// Kernels that compute by the range of the main thread ("## forward ##", ...) in whose time their launch is, of three
+// steps; in the trace, what is backward is told by autograd's nodes as well.
+TEST_CASE("passes of a trained ResNet") {
+  const auto one = read_one("resnet_2_a100_kernels.json.gz");
+  CHECK(one.trace().launches.size() == 3774);
+  const auto of = [&](Pass pass) {
+    std::pair<double, std::uint64_t> sum{};
+    for (const auto& part : one.analysis.passes)
+      if (part.pass == pass) sum.first += to_seconds(part.time) * 3e6, sum.second += part.kernels;
+    return sum;
+  };
+  CHECK(of(Pass::forward).first == doctest::Approx(37921.541).epsilon(1e-6));
+  CHECK(of(Pass::backward).first == doctest::Approx(75656.028).epsilon(1e-6));
+  CHECK(of(Pass::optimizer).first == doctest::Approx(2078.278).epsilon(1e-6));
+  CHECK(of(Pass::forward).second == 873 / 3);
+  CHECK(of(Pass::backward).second == 1779 / 3);
+  CHECK(of(Pass::optimizer).second == 27 / 3);
+  CHECK(of(Pass::unknown).first == 0);
+  CHECK(one.analysis.microbatches.empty());
+  // Eager, with small batches: the GPU waits for its host nearly always.
+  CHECK(one.analysis.launching.late / one.analysis.launching.idle > .99);
+}
+
 TEST_CASE("what is no trace is refused") {
   CHECK_THROWS_AS(read(std::string(TEST_DATA "/traces/SOURCES"), classes()), UserError);
   CHECK_THROWS_AS(read(std::string(TEST_DATA "/traces"), classes()), UserError);
