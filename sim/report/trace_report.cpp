@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "cost/measured_gpu.hpp"
 #include "report/validate_report.hpp"
 
 namespace rehearsal::report {
@@ -126,6 +128,17 @@ std::string rank_text(const MeasuredRank& rank, const Showing& shown, const std:
                           one.name.substr(0, std::size_t(std::max(20, width - 12))));
   }
   return text;
+}
+
+// Whose kernels most of the time of attention is of.
+std::optional<models::AttentionKernel> attention_kernel_of(const traces::Trace& trace) {
+  std::map<models::AttentionKernel, std::int64_t> times;
+  for (const auto& kernel : trace.kernels)
+    if (trace.kind(kernel) == traces::Kind::attention)
+      if (const auto which = traces::attention_kernel(trace.names[kernel.name].text)) times[*which] += kernel.duration;
+  const auto most =
+      std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == times.end() ? std::nullopt : std::optional(most->first);
 }
 
 }  // namespace
@@ -273,9 +286,9 @@ std::vector<BesideRow> MeasuredRank::shown() const { return by_group(*this, true
 Time TraceReport::measured_step() const {
   std::vector<Time> all;
   for (const auto& rank : ranks) all.insert(all.end(), rank.measured.lengths.begin(), rank.measured.lengths.end());
-  const auto middle = all.begin() + std::ptrdiff_t((all.size() - 1) / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
+  std::sort(all.begin(), all.end());
+  const auto low = all[(all.size() - 1) / 2], high = all[all.size() / 2];
+  return Time((low.count() + high.count()) / 2);
 }
 
 bool TraceReport::within_tolerance() const { return !tolerance || std::abs(error()) <= *tolerance; }
@@ -326,6 +339,17 @@ TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, 
       warn("does not tell passes: it has no nodes of autograd, and no range names a backward pass");
     if (trace.tells_passes() && rank.measured.microbatches.empty() && rank.predicted.microbatches.size() > 1)
       warn("names no micro-batches (ranges such as 'Forward 3'): passes are told, micro-batches are not");
+    if (const auto& l = rank.measured.launching; l.late * 20 > rank.measured.steps.window)
+      warn(
+          fmt::format("the GPU waits for late launches in {} of the step, and the profiler is a part of why they are "
+                      "late: steps without it are shorter (validate --log)",
+                      show_amount(l.late / rank.measured.steps.window, Unit::share)));
+    if (scenario.concrete)
+      if (const auto kernel = attention_kernel_of(trace);
+          kernel && *kernel != scenario.concrete->framework.attention_kernel)
+        warn(fmt::format("computes attention by {}, and predicted is {}: framework.attention_kernel={} is what ran",
+                         cost::name(*kernel), cost::name(scenario.concrete->framework.attention_kernel),
+                         cost::name(*kernel)));
     if (scenario.concrete && trace.gpu.memory > 0) {
       const auto& gpu = scenario.concrete->cluster.gpu;
       const double ratio = double(trace.gpu.memory) / double(gpu.memory.count());

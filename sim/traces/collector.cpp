@@ -171,7 +171,7 @@ void Collector::join(OfDevice& device, Trace& trace) {
   for (auto& kernel : device.kernels) {
     const auto* call = kernel.launch == kNone ? nullptr : host_.find(kernel.label, kernel.launch);
     kernel.launch = call ? std::uint32_t(trace.launches.size()) : kNone,
-    kernel.part_of(call ? call->label : std::uint16_t{0});
+    kernel.part_of(call ? call->launch.label : std::uint16_t{0});
     if (call) trace.launches.push_back(call->launch);
     if (kernel.moves || kernel.fact == kNone) continue;
     const auto found = std::lower_bound(launched_.begin(), launched_.end(), std::pair(kernel.fact, std::uint32_t{0}));

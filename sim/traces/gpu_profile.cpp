@@ -134,12 +134,7 @@ class Maker {
       put(times_.gemm[g.precision].samples, {g, quantiles(s), false});
     }
     for (const auto& s : all.attention) {
-      const auto& kernel = trace.names[s.kernel].text;
-      const auto which = kernel.find("cudnn") != kernel.npos ? std::optional(models::AttentionKernel::cudnn)
-                         : kernel.find("hopper") != kernel.npos || kernel.find("FlashAttnFwdSm90") != kernel.npos
-                             ? std::optional(models::AttentionKernel::flash3)
-                         : kernel.find("flash") != kernel.npos ? std::optional(models::AttentionKernel::flash2)
-                                                               : std::nullopt;
+      const auto which = attention_kernel(trace.names[s.kernel].text);
       if (!s.mask_known)
         ++no_mask_;
       else if (!which)
@@ -167,7 +162,7 @@ class Maker {
   template <class S>
   static void hold_out(std::vector<S>& samples) {
     if (samples.size() < kHeldOutFrom) return;
-    for (std::size_t i = 2; i < samples.size(); i += 5) samples[i].held_out = true;
+    for (std::size_t i = 4; i < samples.size(); i += 5) samples[i].held_out = true;  // the longest are prices
   }
   void hold_out() {
     for (auto& [_, gemm] : times_.gemm) hold_out(gemm.samples);

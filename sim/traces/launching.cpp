@@ -11,23 +11,19 @@ constexpr Time picoseconds(std::int64_t nanoseconds) { return Time(nanoseconds *
 // In longer stretches a host waits, saves or loads data.
 constexpr Time kLongestCall{20'000'000'000};  // 20 ms
 
-// A launch in the order of its thread.
-struct OnThread {
-  std::uint16_t thread;
-  std::int64_t start;
-  bool late;
-  Pass pass;
-};
-
-void by_thread(std::vector<OnThread> calls, Launching& result) {
-  std::stable_sort(calls.begin(), calls.end(), [](const OnThread& a, const OnThread& b) {
-    return std::tuple(a.thread, a.start) < std::tuple(b.thread, b.start);
+// `kernels`: those whose launch was recorded; `late`: which of all are.
+void by_thread(const Trace& trace, std::vector<std::uint32_t> kernels, const std::vector<bool>& late,
+               Launching& result) {
+  const auto call = [&](std::uint32_t i) -> const Launch& { return trace.launches[trace.kernels[i].launch]; };
+  std::sort(kernels.begin(), kernels.end(), [&](auto a, auto b) {
+    return std::tuple(call(a).thread, call(a).start, a) < std::tuple(call(b).thread, call(b).start, b);
   });
   std::array<std::vector<Time>, kPasses> each;
-  for (std::size_t i = 1; i < calls.size(); ++i) {
-    const Time since = picoseconds(calls[i].start - calls[i - 1].start);
-    if (calls[i].late && calls[i].thread == calls[i - 1].thread && since > Time{} && since < kLongestCall)
-      each[index(calls[i].pass)].push_back(since);
+  for (std::size_t i = 1; i < kernels.size(); ++i) {
+    const auto &one = call(kernels[i]), &before = call(kernels[i - 1]);
+    const Time since = picoseconds(one.start - before.start);
+    if (late[kernels[i]] && one.thread == before.thread && since > Time{} && since < kLongestCall)
+      each[index(trace.pass(trace.kernels[kernels[i]]))].push_back(since);
   }
   for (std::size_t pass = 0; pass < kPasses; ++pass) result.each[pass] = spread_of(std::move(each[pass]));
 }
@@ -48,20 +44,21 @@ Spread spread_of(std::vector<Time> all) {
 Launching launching(const Trace& trace, std::span<const timeline::Interval> windows, std::size_t steps) {
   Launching result;
   std::vector<Time> calls, pauses;
-  std::vector<OnThread> threads;
+  std::vector<std::uint32_t> launched;
+  std::vector<bool> is_late(trace.kernels.size());
   std::vector<std::int64_t> ends(trace.streams.size(), -1);  // of the last kernel that computes, by stream
   std::int64_t busy = 0;                                     // until then something runs
   auto window = windows.begin();
-  for (const auto& kernel : trace.kernels) {
+  for (std::uint32_t i = 0; i < trace.kernels.size(); ++i) {
+    const auto& kernel = trace.kernels[i];
     const auto kind = trace.kind(kernel);
     const bool idle = kernel.start > busy;
-    bool late = false;
     if (kernel.launch != kNone) {
       const auto& call = trace.launches[kernel.launch];
       ++result.kernels;
       calls.push_back(picoseconds(call.duration));
-      late = idle && call.end() > busy;
-      threads.push_back({call.thread, call.start, late, trace.pass(kernel)});
+      const bool late = idle && call.end() > busy;
+      launched.push_back(i), is_late[i] = late;
       if (idle) {
         const Time from = picoseconds(busy), until = picoseconds(kernel.start);
         for (; window != windows.end() && window->end <= from; ++window)
@@ -79,7 +76,7 @@ Launching launching(const Trace& trace, std::span<const timeline::Interval> wind
     busy = std::max(busy, kernel.end());
   }
   result.call = spread_of(std::move(calls)), result.pause = spread_of(std::move(pauses));
-  by_thread(std::move(threads), result);
+  by_thread(trace, std::move(launched), is_late, result);
   const auto mean = [&](Time sum) { return Time(sum.count() / std::int64_t(steps)); };
   result.idle = mean(result.idle), result.late = mean(result.late);
   return result;

@@ -92,8 +92,7 @@ void HostSide::launch(std::uint32_t process, std::uint32_t correlation, std::int
   if (on > kMostLanes) return;
   const auto most = std::int64_t{std::numeric_limits<std::uint32_t>::max()};
   launches_.push_back({key_of(process, correlation),
-                       {start, std::uint32_t(std::clamp<std::int64_t>(duration, 0, most)), std::uint16_t(on)},
-                       0});
+                       {start, std::uint32_t(std::clamp<std::int64_t>(duration, 0, most)), std::uint16_t(on)}});
 }
 
 void HostSide::range(std::uint32_t process, std::int64_t thread, std::int64_t start, std::int64_t end, Label label) {
@@ -120,7 +119,7 @@ void HostSide::settle() {
   for (std::size_t i = 0; i < backward.size(); ++i) backward[i] = backward[i] && !leads_[i];
   OpenRanges open(std::move(ranges_), processes_, std::move(backward));
   ranges_.clear();
-  for (auto& one : launches_) one.label = number_of(open.at(one.launch.thread, one.launch.start), labels_);
+  for (auto& one : launches_) one.launch.label = number_of(open.at(one.launch.thread, one.launch.start), labels_);
   std::sort(launches_.begin(), launches_.end(), [](const Known& a, const Known& b) {
     return std::tuple(a.key, a.launch.start) < std::tuple(b.key, b.launch.start);
   });

@@ -61,6 +61,7 @@ struct Launch {
   std::int64_t start = 0;
   std::uint32_t duration = 0;
   std::uint16_t thread = 0;  // numbered by HostSide
+  std::uint16_t label = 0;   // HostSide::labels
   std::int64_t end() const { return start + duration; }
 };
 
@@ -78,7 +79,6 @@ class HostSide {
   struct Known {
     std::uint64_t key = 0;  // process and correlation
     Launch launch;
-    std::uint16_t label = 0;
   };
   const Known* find(std::uint32_t process, std::uint32_t correlation) const;
   const std::vector<Label>& labels() const { return labels_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace rehearsal::traces {
 namespace {
@@ -14,7 +15,8 @@ struct Known {
   Form form;
 };
 // Operators whose kernels do no more than their inputs and outputs say. `pointwise`: all inputs are read and one output
-// is as large as the largest of them; `norm`: the first input is read and written once.
+// is as large as the largest of them, by a vectorized kernel: others are for inputs of several types, or that are not
+// contiguous; `norm`: the first input is read and written once.
 constexpr Known kKnown[] = {
     {"aten::mm", Form::mm},
     {"aten::addmm", Form::addmm},
@@ -43,8 +45,6 @@ constexpr Known kKnown[] = {
     {"aten::sigmoid", Form::pointwise},
     {"aten::native_layer_norm", Form::norm},
     {"aten::_fused_rms_norm", Form::norm},
-    {"aten::_softmax", Form::norm},
-    {"aten::_log_softmax", Form::norm},
 };
 
 const Known* known(std::string_view name) {
@@ -149,6 +149,14 @@ void longest_first(std::vector<S>& all) {
 
 }  // namespace
 
+std::optional<models::AttentionKernel> attention_kernel(std::string_view kernel) {
+  const auto has = [&](std::string_view text) { return kernel.find(text) != kernel.npos; };
+  if (has("cudnn")) return models::AttentionKernel::cudnn;
+  if (has("hopper") || has("FlashAttnFwdSm90") || has("FlashAttnBwdSm90")) return models::AttentionKernel::flash3;
+  if (has("flash")) return models::AttentionKernel::flash2;
+  return std::nullopt;
+}
+
 bool is_sampled(std::string_view name) { return known(name) != nullptr; }
 
 std::optional<Gemm> product_of(const Operator& op) {
@@ -192,6 +200,7 @@ Samples samples(const Trace& trace) {
   struct Call {
     std::int64_t time = 0, longest = -1;
     std::uint32_t kernel = kNone;  // the longest
+    Pass pass = Pass::unknown;
   };
   std::vector<Call> calls(trace.calls.size());
   for (const auto& kernel : trace.kernels) {
@@ -204,16 +213,23 @@ Samples samples(const Trace& trace) {
                     : form == Form::pointwise || form == Form::norm ? Kind::memory_bound
                                                                     : Kind::gemm;
     if (of != kind) continue;  // a product that copies its operands first, ...
+    if (form == Form::pointwise && trace.names[kernel.name].text.find("vectorized_") == std::string::npos) continue;
     ++all.with_shapes;
     auto& call = calls[kernel.fact];
     call.time += kernel.duration;
     if (kernel.duration > call.longest) call.longest = kernel.duration, call.kernel = kernel.name;
+    call.pass = trace.pass(kernel);
   }
   std::map<std::uint32_t, std::vector<std::int64_t>> times;  // by operator
   std::map<std::uint32_t, std::uint32_t> kernel_of;          // likewise
+  std::set<std::uint32_t> backward;                          // likewise: some call is of that pass
+  std::set<std::int64_t> tokens;                             // rows of forward products
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (calls[i].kernel == kNone) continue;
     times[trace.calls[i]].push_back(calls[i].time), kernel_of.try_emplace(trace.calls[i], calls[i].kernel);
+    if (calls[i].pass == Pass::backward) backward.insert(trace.calls[i]);
+    if (calls[i].pass != Pass::forward) continue;
+    if (const auto gemm = product_of(trace.operators[trace.calls[i]])) tokens.insert(gemm->m);
   }
   for (auto& [number, durations] : times) {
     const auto& op = trace.operators[number];
@@ -224,7 +240,12 @@ Samples samples(const Trace& trace) {
                         quantile_of(durations, .1),
                         quantile_of(durations, .5),
                         quantile_of(durations, .9)};
-    if (const auto gemm = product_of(op)) all.gemms.push_back({sample, *gemm});
+    if (auto gemm = product_of(op)) {
+      // The gradient of a weight adds up over tokens; where its rows may be tokens, too, it is not told apart.
+      gemm->weight_gradient =
+          gemm->batch == 1 && backward.count(number) && tokens.count(gemm->k) && !tokens.count(gemm->m);
+      all.gemms.push_back({sample, *gemm});
+    }
     if (auto attention = attention_of(op)) {
       const auto causal = is_causal(op);
       attention->causal = causal.value_or(true);

@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "base/kernels.hpp"
+#include "models/transformer.hpp"
 #include "traces/trace.hpp"
 
 namespace rehearsal::traces {
 
 // Whether an operator of PyTorch is one of those below.
 bool is_sampled(std::string_view name);
+
+// Whose kernel of attention it is; nothing: of none that the program knows.
+std::optional<models::AttentionKernel> attention_kernel(std::string_view kernel);
 
 // One shape, and how long the kernels of a call took together (a backward pass of attention has several): the median
 // of all calls in the trace, and their spread.
