@@ -21,7 +21,7 @@ const inside = text => text.replaceAll("</script", "<\\/script");
 const style = readFileSync(join(page, "style.css"), "utf8");
 // A third smaller than gzip, which browsers unpack by themselves (page/lzma.js). `xz` writes as a stream; the size is said in place.
 const wasm = readFileSync(join(page, "rehearsal.wasm"));
-const packed = execFileSync("xz", ["--format=lzma", "--lzma1=preset=9e,lc=0,lp=2,pb=2", "--stdout"], {input: wasm, maxBuffer: wasm.length});
+const packed = execFileSync("xz", ["--format=lzma", "--lzma1=preset=9e,lc=4,lp=0,pb=0", "--stdout"], {input: wasm, maxBuffer: wasm.length});
 packed.writeBigUInt64LE(BigInt(wasm.length), 5);
 
 // Functions, since `$` has a meaning in texts that replace.
