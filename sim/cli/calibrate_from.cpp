@@ -31,6 +31,9 @@ std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scen
   const auto names = printable(fmt::format("{}", fmt::join(logs, ", ")));
   const auto to = fmt::format("{} log{} ({})", logs.size(), logs.size() == 1 ? "" : "s", names);
   const auto today = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
+  const auto scatter = fit.assumed_scatter
+                           ? fmt::format("a scatter of {:.1f} % about the fit is assumed", fit.scatter * 100)
+                           : fmt::format("the logs scatter by {:.1f} % about the fit", fit.scatter * 100);
   const auto& cluster = scenario.concrete->cluster;
   interchange::ScenarioDraft draft;
   draft.derive("use", cluster.name, "what all else is taken from");
@@ -41,8 +44,7 @@ std::string cluster_file(const explore::Fit& fit, const scenario::Scenario& scen
     draft.derive(factor.key.substr(std::string_view("cluster.").size()),
                  {{"value", value ? *value : Json(factor.is)},
                   {"fitted", true},
-                  {"source", fmt::format("fitted on {} to {}: {}; the logs scatter by {:.1f} % about the fit", today,
-                                         to, interval(factor), fit.scatter * 100)}},
+                  {"source", fmt::format("fitted on {} to {}: {}; {}", today, to, interval(factor), scatter)}},
                  factor.what);
   }
   return interchange::to_yaml(
