@@ -32,8 +32,8 @@ const CommandText kCalibrateText{
         "long its hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster "
         "file, which a scenario names as its cluster; what was fitted within which interval, and what was not, goes to "
         "standard error. Of traces (JSON of PyTorch's profiler, .sqlite of Nsight Systems), the profile of a GPU is "
-        "made "
-        "of their matrix products, attention and memory-bound kernels with known shapes (record_shapes=True).",
+        "made of their matrix products, attention and memory-bound kernels with known shapes (record_shapes=True), of "
+        "the gap between kernels, and of collectives where all ranks of a group have a trace.",
     .example =
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
