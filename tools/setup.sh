@@ -12,6 +12,7 @@ PACKAGES=(
   python3-yaml                                               # what the gallery is made of (tools/gallery)
   liburing-dev                                               # files of the tier nvme, in what performs
   libopenmpi-dev openmpi-bin libopenblas-dev                 # for the MPI backend; nothing of the core links them
+  iproute2                                                   # makes the hosts of `rehearse hosts`
 )
 
 install_packages() {

@@ -94,6 +94,7 @@ class Launched : public backend::Backend {
 
 std::unique_ptr<backend::Backend> open(const std::string& name, std::vector<std::string> arguments,
                                        InProcesses in_processes) {
+  if (name == "mpi" && !is_rank()) refuse_plain_srun();
   auto module = modules::load_backend(name);
   if (is_rank() || in_job(name)) return module;
   if (name == "mpi") {

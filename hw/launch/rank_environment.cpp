@@ -184,6 +184,18 @@ std::optional<RankEnvironment> membership(Launchers launchers, const Variables& 
   return membership_of(claim, variables);
 }
 
+void refuse_plain_srun(const Variables& variables) {
+  const auto mine = membership(Launchers::mpi, variables);
+  if (!mine || mine->launcher != "srun" || mine->size == 1) return;
+  for (const char* told : {"PMIX_RANK", "PMI_RANK", "PMI_FD"})
+    if (variables(told)) return;
+  throw UserError(
+      fmt::format("srun has started {} ranks and told MPI nothing of each other; start them with "
+                  "'srun --mpi=pmix ...' ('srun --mpi=list' shows what this Slurm has), or with mpirun inside of "
+                  "salloc or sbatch",
+                  mine->size));
+}
+
 bool is_rank() { return environment()(kFolderVariable).has_value(); }
 
 bool in_job(const std::string& backend) {

@@ -47,6 +47,10 @@ Launchers launchers_of(const std::string& backend);
 // large, or contradicts another.
 std::optional<RankEnvironment> membership(Launchers launchers, const Variables& variables = environment());
 
+// Throws UserError for ranks of an srun that tells MPI nothing: MPI would end each of them with a page of its own
+// words.
+void refuse_plain_srun(const Variables& variables = environment());
+
 bool is_rank();  // started by a parent of ours
 // A rank started by the user's launcher. A job of one rank does not count: an interactive shell of srun looks like one.
 bool in_job(const std::string& backend);

@@ -63,7 +63,7 @@ set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/tools/cmake/deb_depends.cmake)
 set(CPACK_REHEARSAL_BUILD ${CMAKE_BINARY_DIR})
 set(CPACK_REHEARSAL_PROGRAM rehearse librehearsal_perform.so)
 set(CPACK_REHEARSAL_MODULES "")
-set(CPACK_REHEARSAL_SUGGESTS "")
+set(CPACK_REHEARSAL_SUGGESTS iproute2)  # of `rehearse hosts`
 if(TARGET mpi)
   list(APPEND CPACK_REHEARSAL_MODULES librehearsal_mpi.so)
   list(APPEND CPACK_REHEARSAL_SUGGESTS openmpi-bin)

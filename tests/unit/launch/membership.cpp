@@ -56,6 +56,11 @@ TEST_CASE("every launcher is understood") {
   CHECK(ranks({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "2"}, {"MPI_LOCALNRANKS", "4"}}) ==
         Ranks{2, 4, 2, 4, "mpirun"});
   CHECK(ranks(kSrun) == Ranks{9, 10, 1, 2, "srun"});
+  // Without a word to MPI its ranks would not find each other.
+  CHECK(user_error([] { launch::refuse_plain_srun(variables(kSrun)); }).find("srun --mpi=pmix") != std::string::npos);
+  CHECK_NOTHROW(launch::refuse_plain_srun(variables(with(kSrun, {{"PMIX_RANK", "9"}}))));
+  CHECK_NOTHROW(
+      launch::refuse_plain_srun(variables(with(kSrun, {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}))));
   // srun --mpi=pmix says the same rank twice, but its number of ranks in Slurm's words alone.
   CHECK(ranks(with(kSrun, {{"PMIX_RANK", "9"}})) == Ranks{9, 10, 1, 2, "srun"});
 }
