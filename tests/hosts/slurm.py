@@ -29,6 +29,7 @@ AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
+TmpFS={folder}/tmp-%n
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -70,7 +71,8 @@ def main():
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
         (folder / "slurm.conf").write_text(CONFIGURATION.format(folder=folder))
-        (folder / "state").mkdir()
+        for name in ["state"] + [f"tmp-{host}" for host in HOSTS]:  # PMIx keeps a folder of one name on each host
+            (folder / name).mkdir()
         os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
         # All hosts share one file system, and so one munged.
         start = [["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}",
@@ -100,7 +102,7 @@ def main():
                 return 0
             network = "--export=ALL,OMPI_MCA_btl_tcp_if_include=10.77.0.0/16,OMPI_MCA_pml=ob1"
             ran = srun("--mpi=pmix", network, *MEASURE)
-            assert ran.returncode == 0, ran
+            assert ran.returncode == 0, (ran, [log.read_text()[-2000:] for log in folder.glob("slurmd*.log")])
             answer = json.loads(ran.stdout)
             print(f"srun --mpi=pmix: a step of {answer['iteration_s']:.3f} s on three hosts")
             # 28 MB of gradients leave each NIC at 47.5 MB/s.
