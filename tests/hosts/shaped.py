@@ -82,11 +82,23 @@ def rates(senders):
     return [float(word) for word in out.split()]
 
 
+def nearest(senders, said):
+    """The rates whose sum is nearest to what is said, of up to eight trials: a machine on which others work too passes on
+    less while its timers come late."""
+    best = None
+    for trial in range(8):
+        now = rates(senders)
+        if best is None or abs(sum(now) / said - 1) < abs(sum(best) / said - 1):
+            best = now
+        if abs(sum(best) / said - 1) < CLOSE / 2:
+            break
+    return best
+
+
 def streams(said):
-    # A machine on which others work too may pass on less for a while, never more for long.
-    one = min((rates(["node0"])[0] for _ in range(3)), key=lambda rate: abs(rate / said - 1))
+    one = sum(nearest(["node0"], said))
     assert abs(one / said - 1) < CLOSE, f"a stream has {one * 8e-6:.1f} Mb/s, said {said * 8e-6:.1f}"
-    both = min((rates(["node0", "node1"]) for _ in range(3)), key=lambda two: abs(sum(two) / said - 1))
+    both = nearest(["node0", "node1"], said)
     assert abs(sum(both) / said - 1) < CLOSE, f"two streams have {both}, said {said}"
     assert min(both) > 0.3 * said, f"two streams into one NIC share it: {both}, said {said}"
     print(f"one stream {one * 8e-6:.1f} Mb/s, two {both[0] * 8e-6:.1f} and {both[1] * 8e-6:.1f}, said {said * 8e-6:.1f}")
@@ -116,10 +128,21 @@ def cut_off():
     """A NIC goes down while ranks exchange: status 3, and the host is named."""
     command = [BINARY, "hosts", "run", SCENARIO, "--name", NAME, "--", "--iterations", "1000", "--timeout", "3s"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
-    done(call("ip", "-n", space("node2"), "link", "set", "nic0", "down"))
-    begin = time.monotonic()
-    err = running.communicate(timeout=60)[1]
+    try:
+        # Starting ranks has a limit of its own, so they exchange first: 20 MB more than what went before.
+        def sent():
+            links = json.loads(call("ip", "-n", space("node2"), "-s", "-j", "link", "show", "nic0").stdout)
+            return links[0]["stats64"]["tx"]["bytes"]
+
+        before, patience = sent(), time.monotonic() + 60
+        while sent() < before + 20e6 and time.monotonic() < patience:
+            time.sleep(0.1)
+        done(call("ip", "-n", space("node2"), "link", "set", "nic0", "down"))
+        begin = time.monotonic()
+        err = running.communicate(timeout=60)[1]
+    finally:
+        running.terminate()
+        running.wait(timeout=20)
     assert running.returncode == 3, (running.returncode, err)
     assert "node2" in err and "the link of node2 (nic0) to leaf0-0 is down" in err, err
     for host in "node0", "node1", "node2":
