@@ -323,7 +323,7 @@ TEST_CASE("what Megatron-LM has no argument for is named") {
       "lacks.yaml");
   Lacks lacks;
   write_megatron(s, lacks);
-  CHECK(lacks == Lacks{"schedule zb-h1: Megatron-LM has 1f1b and interleaved-1f1b",
+  CHECK(lacks == Lacks{"schedule zb-h1: Megatron-LM has 1f1b and interleaved-1f1b, and runs 1f1b with these arguments",
                        "training.allocator: a variable, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
                        "training.lora.rank 8"});
 }
