@@ -42,8 +42,11 @@ class LaunchedSession : public backend::Session, public dispatch::LinkProber {
 
  private:
   std::vector<std::string> launch(Time timeout, std::function<void(int)> progress) const {
+    std::vector<std::uint32_t> nodes;
+    for (const auto& rank : graph_.ranks()) nodes.push_back(rank.node);
     return run_ranks({.starter = starter_,
                       .ranks = graph_.ranks().size(),
+                      .nodes = std::move(nodes),
                       .arguments = arguments_,
                       .timeout = timeout,
                       .hang_report =

@@ -31,6 +31,7 @@ class Launcher {
 // What every launcher needs. References must outlive the launcher.
 struct Start {
   std::size_t ranks;
+  const std::vector<std::uint32_t>& nodes;    // of each rank; empty: unknown
   const std::vector<std::string>& arguments;  // of this program
   const RunFolder& folder;
   const Board& board;

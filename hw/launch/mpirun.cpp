@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <regex>
 #include <sstream>
 
@@ -13,6 +14,7 @@
 #include "dispatch/clock.hpp"
 #include "launch/launcher.hpp"
 #include "launch/machine.hpp"
+#include "launch/whole_file.hpp"
 
 namespace rehearsal::launch {
 namespace {
@@ -21,6 +23,29 @@ namespace fs = std::filesystem;
 
 // Socket names below this folder must stay under 108 characters.
 constexpr std::size_t kLongestSessionFolder = 40;
+
+// mpirun fills hosts one after the other, but a server, say, may sit beside a worker of another. So where `rehearse
+// hosts` has listed the hosts, each rank is given that of its node.
+void place_ranks(const Start& start, ChildEnvironment& e) {
+  const char *set = std::getenv("REHEARSAL_HOSTS"), *listed = std::getenv("OMPI_MCA_orte_default_hostfile");
+  if (!set || !listed || start.nodes.size() != start.ranks) return;
+  std::vector<std::string> hosts;
+  std::ifstream lines(listed);
+  for (std::string line; std::getline(lines, line);) hosts.push_back(line.substr(0, line.find(' ')));
+  std::string order;
+  for (const auto node : start.nodes) {
+    if (node >= hosts.size())
+      throw MachineError(
+          fmt::format("a rank belongs to node {} of the scenario, and hosts '{}' are {}; make them of this "
+                      "scenario: rehearse hosts down, then up",
+                      node, set, hosts.size()));
+    order += hosts[node] + "\n";
+  }
+  const auto file = start.folder.path() / "hosts";
+  write_whole(file, order);
+  e.set("OMPI_MCA_orte_default_hostfile", file.string());
+  e.set("OMPI_MCA_rmaps", "seq");
+}
 
 // Open MPI also takes options from the environment, which other launchers ignore: one command line for all.
 ChildEnvironment environment(const Start& start) {
@@ -36,6 +61,7 @@ ChildEnvironment environment(const Start& start) {
   e.suggest("HWLOC_COMPONENTS", "-gl");
   if (start.ranks > cores()) e.suggest("OMPI_MCA_mpi_yield_when_idle", "1");
   if (!single_copy_works()) e.suggest("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  place_ranks(start, e);
   const std::string folder = start.folder.path();
   if (folder.size() <= kLongestSessionFolder) e.suggest("OMPI_MCA_orte_tmpdir_base", folder);
   return e;

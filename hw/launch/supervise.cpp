@@ -59,7 +59,7 @@ class Running {
 
  private:
   std::unique_ptr<Launcher> start() {
-    const Start how{job_.ranks, job_.arguments, folder_, board_, signals_};
+    const Start how{job_.ranks, job_.nodes, job_.arguments, folder_, board_, signals_};
     return job_.starter == Starter::fork ? start_by_fork(how) : start_with_mpirun(how);
   }
 

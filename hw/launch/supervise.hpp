@@ -21,8 +21,9 @@ enum class Starter : std::uint8_t {
 struct Job {
   Starter starter = Starter::mpirun;
   std::size_t ranks = 1;
-  std::vector<std::string> arguments;  // of this program, which every rank runs again
-  Time timeout = seconds(60);          // longest time without progress of any rank
+  std::vector<std::uint32_t> nodes = {};  // of each rank; only where hosts are listed (`rehearse hosts`)
+  std::vector<std::string> arguments;     // of this program, which every rank runs again
+  Time timeout = seconds(60);             // longest time without progress of any rank
   // Describes a hang from the positions of all ranks.
   std::function<std::string(const std::vector<dispatch::Positions>&)> hang_report;
   std::function<void(int ended)> progress = {};  // backend::RunOptions
