@@ -44,7 +44,7 @@ LayerTraffic unfused_forward(const Transformer& model, FfnKind kind, const Train
   if (!llama) t.activation.bytes += 4, t.activation.kernels++;  // bias
   // Scale 4, mask 4, softmax, clearing 2, dropout 5; in 16 bits the softmax has fp32, with a cast before it and one
   // back.
-  t.scores = {10 + (narrow ? widened(6) + kSoftmax + 6 : .5 * kSoftmax), 4};
+  t.scores = {10 + (narrow ? widened(6) + softmax(4) + 6 : softmax(2)), 4};
   if (framework.fused_softmax) t.scores = {4 + 2, 2};
   if (framework.dropout) t.scores.bytes += 5, t.scores.kernels++;
   return t;

@@ -39,13 +39,15 @@ inline constexpr double kCast = 6, kInPlace = 8, kOfTwo = 12, kReduced = 4;
 // element by element (tests/fidelity/trainer_h100_kernels.csv, elementwise_kernel<128, 4> and <128, 2> of a step
 // without recomputation); the gradient of a softmax in fp32. What is beyond the copy does not become faster with the
 // memory: on an H200, whose memory is 1.42 times as fast, a cast takes 1 / 1.09 of its time and a softmax 1 / 1.02.
+inline constexpr double kWiden = 1.5, kSpread = 2.2, kSpreadWide = 1.3, kSoftmaxGradient = 1.3;
 constexpr Moved longer(double bytes, double times) { return {bytes, (times - 1) * bytes}; }
-constexpr Moved widened(double bytes) { return longer(bytes, 1.5); }
-constexpr Moved spread(double bytes, bool narrow) { return longer(bytes, narrow ? 2.2 : 1.3); }
-constexpr Moved softmax_gradient(double bytes) { return longer(bytes, 1.3); }
+constexpr Moved widened(double bytes) { return longer(bytes, kWiden); }
+constexpr Moved spread(double bytes, bool narrow) { return longer(bytes, narrow ? kSpread : kSpreadWide); }
+constexpr Moved softmax_gradient(double bytes) { return longer(bytes, kSoftmaxGradient); }
 // A softmax in fp32 of 16 bits, over rows of 2,048 to 8,192, takes as long for an element as a copy of 9.6 bytes (the
-// first of the two).
-inline constexpr Moved kSoftmax{4, 5.6};
+// first of the two) where it moves 4.
+inline constexpr double kSoftmax = 2.4;
+constexpr Moved softmax(double bytes) { return longer(bytes, kSoftmax); }
 
 // An update inside the backward, and what finds infinities before it.
 UpdateTraffic update_at_once(const Training& training, const Framework& framework);

@@ -152,7 +152,14 @@ class Planner {
     Bandwidth fastest;
     for (const auto& cable : plan_.cables) fastest = std::max(fastest, cable.rate);
     plan_.scale = settings_.scale > 0 ? settings_.scale : std::max(1., fastest / kFastest);
-    for (auto& cable : plan_.cables) cable.rate = cable.rate / plan_.scale;
+    constexpr Bandwidth kSlowest(1e3);
+    for (auto& cable : plan_.cables) {
+      cable.rate = cable.rate / plan_.scale;
+      if (cable.rate < kSlowest)
+        throw UserError(
+            fmt::format("--scale {:g} leaves a link {:.3g} bytes a second; the kernel shapes from {:.0f} on",
+                        plan_.scale, cable.rate.value(), kSlowest.value()));
+    }
   }
 
   bool has_rings() const {

@@ -34,15 +34,22 @@ bool is_there(int descriptor) {
   return fstat(descriptor, &seen) == 0 && seen.st_nlink > 0;
 }
 
+bool is_name(const std::string& set) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+  return !set.empty() && set.size() <= kLongestName && set.front() != '-' &&
+         std::all_of(set.begin(), set.end(), allowed);
+}
+
 // The sets that there is a folder or a namespace of.
 std::set<std::string> remains() {
   std::set<std::string> all;
   std::error_code none;
   for (fs::directory_iterator at(kSetsFolder, none), end; !none && at != end; at.increment(none))
-    all.insert(at->path().filename());
+    if (is_name(at->path().filename())) all.insert(at->path().filename());
   for (const auto& name : namespaces_with(kNamespaces)) {
     const auto begin = std::strlen(kNamespaces);
-    all.insert(name.substr(begin, name.find('.') - begin));
+    const auto set = name.substr(begin, name.find('.') - begin);
+    if (is_name(set)) all.insert(set);
   }
   return all;
 }
@@ -54,11 +61,14 @@ FolderLock::~FolderLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-fs::path folder_of(const std::string& set) { return kSetsFolder / set; }
+// What becomes part of a path that is removed as root.
+fs::path folder_of(const std::string& set) {
+  check_name(set);
+  return kSetsFolder / set;
+}
 
 void check_name(const std::string& set) {
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  if (set.empty() || set.size() > kLongestName || !std::all_of(set.begin(), set.end(), allowed))
+  if (!is_name(set))
     throw UserError(fmt::format("--name is '{}'; a set of hosts is called by up to {} small letters, digits and '-'",
                                 printable(set.substr(0, 2 * kLongestName)), kLongestName));
 }
@@ -111,8 +121,10 @@ void Sets::sweep() {
 }
 
 void Sets::remove_all_of(const std::string& set) {
-  hosts::remove(namespaces_with(namespace_of(set, "")));
   std::error_code left;
+  fs::remove(folder_of(set) / kState,
+             left);  // first: what is left of a call that is killed here goes with the next one
+  hosts::remove(namespaces_with(namespace_of(set, "")));
   fs::remove_all(folder_of(set), left);
   if (left) throw MachineError(fmt::format("cannot remove {}: {}", folder_of(set).string(), left.message()));
 }

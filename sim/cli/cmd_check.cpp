@@ -1,11 +1,9 @@
 // rehearse check: validates files without running them.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "answer/lowered_job.hpp"
 #include "base/error.hpp"
@@ -67,33 +65,14 @@ std::string uri_of(const std::string& path) {
   return uri;
 }
 
-// SARIF counts characters, our columns count bytes.
-int character(const scenario::Files& files, const Location& where) {
-  std::error_code none;
-  const auto kind = std::filesystem::status(where.file, none).type();
-  if (kind == std::filesystem::file_type::fifo) return where.column;  // a pipe is read once
-  std::string text;
-  try {
-    text = files.read(where.file, std::size_t{64} << 20);
-  } catch (const UserError&) {  // gone by now
-    return where.column;
-  }
-  std::size_t begin = 0;
-  for (int line = 1; line < where.line && begin < text.size(); ++line)
-    begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
-  const auto before = std::string_view(text).substr(begin, std::size_t(where.column - 1));
-  return 1 + int(std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 // A result of SARIF 2.1.0 (OASIS, section 3.27), whose place is in the file that was checked where the diagnostic has
 // no line of its own: of --set, of the scenario as a whole.
-Json sarif_result(const scenario::Files& files, const std::string& checked, const Diagnostic& d,
-                  const std::string& severity) {
+Json sarif_result(const std::string& checked, const Diagnostic& d, const std::string& severity) {
   const bool placed = d.where.line > 0;
   Json place{{"artifactLocation", Json{{"uri", uri_of(placed ? d.where.file : checked)}}}};
   if (placed) {
     Json region{{"startLine", d.where.line}};
-    if (d.where.column > 0) region["startColumn"] = character(files, d.where);
+    if (d.where.column > 0) region["startColumn"] = d.where.column;
     place["region"] = region;
   }
   auto places = Json::array();
@@ -180,7 +159,7 @@ int run_check(Session& session, const Arguments& arguments) {
     if (checked.ok()) text += printable(path) + ": ok\n", csv += page::csv_line({path, "true", "", "", "", ""});
     const auto tell = [&](const std::vector<Diagnostic>& all, const char* severity, std::string& to) {
       for (const auto& d : all) {
-        results.push_back(sarif_result(common.session.files(), path, d, severity));
+        results.push_back(sarif_result(path, d, severity));
         to += format({d}, severity) + "\n";
         csv += page::csv_line({d.where.file, checked.ok() ? "true" : "false", std::to_string(d.where.line),
                                std::to_string(d.where.column), severity, d.message});

@@ -122,7 +122,9 @@ int run_hosts(Session& session, const Arguments& arguments) {
     throw UserError("a command behind -- belongs to 'hosts run'");
   if (request.every_rank && request.command.empty()) throw UserError("--every-rank needs a command behind --");
   if (!scale.empty()) request.scale = scale_of(scale);
-  for (const auto& one : loss) request.loss.insert(loss_of(one));
+  for (const auto& one : loss)
+    if (const auto [nic, share] = loss_of(one); !request.loss.emplace(nic, share).second)
+      throw UserError(fmt::format("--loss names NIC {} twice", nic));
 
   std::optional<scenario::Scenario> loaded;
   if (line->operands.size() == 2) {

@@ -162,7 +162,7 @@ class DeepSpeedWriter {
                  "training.weight_decay",
                  "training.attention",
                  "training.kernels"},
-                "DeepSpeed's JSON", lacks_);
+                lacks_);
   }
 
   const scenario::Scenario& s_;

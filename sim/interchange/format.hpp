@@ -31,8 +31,7 @@ struct Format {
 
 // For writers: appends every key that the user gave the scenario and that is none of these. A name that ends in *
 // stands for all that begin so.
-void lack_others(const scenario::Scenario& scenario, const std::vector<std::string_view>& said,
-                 const std::string& writes, Lacks& lacks);
+void lack_others(const scenario::Scenario& scenario, const std::vector<std::string_view>& said, Lacks& lacks);
 
 using Registry = PluginRegistry<Format>;
 void register_all(Registry& registry);  // generated from the file names of all/

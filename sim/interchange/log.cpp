@@ -111,8 +111,8 @@ std::string without_colours(std::string_view line) {
   return plain;
 }
 
-// The number that follows, behind spaces, with its thousands separated or not: "  6,512", "1147.6/1150.0", "'3.061'" (the
-// Trainer of transformers 5).
+// The number that follows, behind spaces, with its thousands separated or not: "  6,512", "1147.6/1150.0", "'3.061'"
+// (the Trainer of transformers 5).
 std::optional<double> number_behind(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == '\'')) ++at;

@@ -287,7 +287,7 @@ class TorchtitanWriter {
                  "training.attention",
                  "training.learning_rate",
                  "training.weight_decay"},
-                "torchtitan", lacks_);
+                lacks_);
   }
 
   const scenario::Scenario& s_;

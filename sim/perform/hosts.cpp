@@ -9,6 +9,7 @@
 #include "base/quantity_text.hpp"
 #include "cluster/registry.hpp"
 #include "hosts/hosts.hpp"
+#include "hosts/sets.hpp"
 #include "launch/launcher.hpp"
 #include "page/layout.hpp"
 
@@ -145,7 +146,7 @@ std::vector<std::string> words(const HostsRequest& request, const Json& state, c
       return word == option || word.starts_with(std::string(option) + "=");
     });
   };
-  if (!given("--compute")) all.insert(all.end(), {"--compute", "timed"});
+  if (!given("--compute") && !given("--verify")) all.insert(all.end(), {"--compute", "timed"});
   auto sets = common.set;
   for (auto& change : changes_of(state)) sets.push_back(std::move(change));
   for (const auto& set : sets) all.insert(all.end(), {"--set", set});
@@ -167,6 +168,7 @@ std::vector<std::string> cut_off(const Json& state) {
 
 int hosts(const HostsRequest& request, const cli::CommonOptions& common) {
   using Action = HostsRequest::Action;
+  hosts::check_name(request.name);
   switch (request.action) {
     case Action::up: {
       const auto plan = plan_of(request, request.scale);
@@ -205,6 +207,7 @@ int hosts(const HostsRequest& request, const cli::CommonOptions& common) {
 
 int enter_host(const cli::Arguments& arguments) {
   if (arguments.size() < 2) throw UserError("hosts enter: name a set and a host");
+  hosts::check_name(arguments[0]);
   hosts::enter(arguments[0], arguments[1], {arguments.begin() + 2, arguments.end()});
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -48,27 +49,48 @@ std::string in_words(const yaml_parser_t& parser) {
   return "not valid YAML: " + message;
 }
 
-std::optional<Location> tab_in_indentation(std::string_view text, const std::string& origin, int last_line) {
+// In the line where libyaml stopped.
+std::optional<Location> tab_in_indentation(std::string_view text, const std::string& origin, int at) {
   int line = 1;
-  for (std::size_t i = 0; i < text.size() && line <= last_line; line++) {
+  for (std::size_t i = 0; i < text.size() && line <= at; line++) {
     const auto end = std::min(text.find('\n', i), text.size());
     const auto first = std::min(text.find_first_not_of(" \t", i), end);
     const auto tab = text.find('\t', i);
-    if (tab < first && first < end) return Location{origin, line, static_cast<int>(tab - i) + 1};
+    if (line == at && tab < first && first < end) return Location{origin, line, static_cast<int>(tab - i) + 1};
     i = end + 1;
   }
   return std::nullopt;
 }
 
-// Of an open quote where it begins, rather than the end of the file. The reader knows bytes only.
+// JSON writes what is above U+FFFF as two escapes of four digits, which YAML has as one of eight.
+std::string joined_surrogates(std::string_view text) {
+  std::string joined(text);
+  const auto half = [&joined](std::size_t at) -> unsigned {
+    if (joined.compare(at, 2, "\\u") != 0 || at + 6 > joined.size()) return 0;
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(joined.data() + at + 2, joined.data() + at + 6, value, 16);
+    return error == std::errc() && end == joined.data() + at + 6 ? value : 0;
+  };
+  for (std::size_t at = 0; (at = joined.find("\\u", at)) != joined.npos; at += 2) {
+    const unsigned high = half(at), low = half(at + 6);
+    if (high < 0xD800 || high > 0xDBFF || low < 0xDC00 || low > 0xDFFF) continue;
+    joined.replace(at, 12, fmt::format("\\U{:08X}", 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)));
+  }
+  return joined;
+}
+
+// Of an open quote or bracket where it begins, rather than the end of the file; of a line without a key that line,
+// rather than the next one. The reader knows bytes only.
 yaml_mark_t place_of_problem(const yaml_parser_t& parser, std::string_view text) {
   if (parser.error == YAML_READER_ERROR) {
     const auto before = text.substr(0, parser.problem_offset);
     const auto line = std::size_t(std::count(before.begin(), before.end(), '\n'));
     return {before.size(), line, before.size() - (line == 0 ? 0 : before.rfind('\n') + 1)};
   }
-  const bool quote = parser.problem && std::string_view(parser.problem) == "found unexpected end of stream";
-  return quote ? parser.context_mark : parser.problem_mark;
+  const std::string_view problem = parser.problem ? parser.problem : "";
+  const bool ends = parser.problem_mark.index >= text.size() && problem.starts_with("did not find expected ',' or");
+  const bool before = problem == "found unexpected end of stream" || problem == "could not find expected ':'" || ends;
+  return before && parser.context ? parser.context_mark : parser.problem_mark;
 }
 
 }  // namespace
@@ -300,6 +322,9 @@ Documents::Parsed Documents::parse(std::string_view text, const std::string& nam
   struct Event : yaml_event_t {
     ~Event() { yaml_event_delete(this); }
   };
+  const bool escapes = text.find("\\ud") != text.npos || text.find("\\uD") != text.npos;
+  const std::string joined = escapes ? joined_surrogates(text) : std::string();
+  if (escapes) text = joined;
   yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()), text.size());
   TreeBuilder builder(problems_, name, nodes, above, words_);
   try {

@@ -77,7 +77,6 @@ const Claim kClaims[] = {
      2, "sparse"},
     {"docs/models.md", "never compared with a run", kOfTheWorld, 0, "of published runs: no table has one"},
     {"docs/models.md", "which its rule does not even out; never compared with a run", kOfTheWorld, 0, "likewise"},
-    {"docs/models.md", "several hosts were never tried", kOfTheWorld, 0, "of what was tried"},
     {"docs/models.md", "and what has never been tried", kOfTheWorld, 0, "likewise"},
     {"docs/models.md", "Several GPUs, and NCCL between them, were never tried", kOfTheWorld, 0, "likewise"},
     {"docs/accuracy.md", "(LL, LL128) are not modelled across nodes", kOfTheWorld, 0,

@@ -112,7 +112,7 @@ std::map<std::string, Errors> errors_of(const cluster::ClusterSpec& machine, con
       const auto counted = [&](Moved all) {
         return cost.memory_bound({Bytes(std::int64_t(all.bytes)), 1, Traffic::plain, Bytes(std::int64_t(all.beyond))});
       };
-      if (kernel == "softmax") add("eager: softmax", counted(models::kSoftmax * (bytes / 4)));
+      if (kernel == "softmax") add("eager: softmax", counted(models::softmax(bytes)));
       if (kernel == "cast" && has(row, "to fp32")) add("eager: cast to fp32", counted(models::widened(bytes)));
     } else if (kernel == "launch") {
       add("a launch, " + row.at("extra"), to_seconds(gpu.kernel_gap));
