@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "backend/interrupted.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "base/sha256.hpp"
@@ -15,6 +16,7 @@
 #include "hosts/namespaces.hpp"
 #include "hosts/sets.hpp"
 #include "hosts/tools.hpp"
+#include "launch/process.hpp"
 
 namespace rehearsal::hosts {
 namespace {
@@ -157,6 +159,10 @@ Json state(const Plan& plan, const Made& made) {
 }
 
 Json up(const Plan& plan, Made made) {
+  launch::HeldSignals signals;
+  const auto go_on = [&] {
+    if (const auto signal = signals.ending()) throw backend::Interrupted{*signal};
+  };
   Sets sets;
   sets.begin(made.set);
   try {
@@ -164,7 +170,9 @@ Json up(const Plan& plan, Made made) {
     for (const auto& place : plan.places) batch += fmt::format("netns add {}\n", namespace_of(made.set, place.name));
     call_or_throw({"ip", "-batch", "-"}, batch);
     made.netem = has_netem(namespace_of(made.set, plan.places.front().name));
+    go_on();
     build(plan, made.set, made.netem);
+    go_on();
     sets.put(made.set, "names", names_file(plan));
     sets.put(made.set, "slots", slots_file(plan));
     Json json = state(plan, made);
@@ -176,7 +184,10 @@ Json up(const Plan& plan, Made made) {
   }
 }
 
-bool down(const std::string& set) { return Sets().remove(set); }
+bool down(const std::string& set) {
+  const launch::HeldSignals signals;
+  return Sets().remove(set);
+}
 
 Json require(const std::string& set) {
   if (auto state = state_of(set)) return *std::move(state);

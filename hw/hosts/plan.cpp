@@ -137,6 +137,9 @@ class Planner {
     cable.a = {place_of(a), interface(a, b)}, cable.b = {place_of(b), interface(b, a)};
     cable.rate = link.rate, cable.left = health_.link(a, b);
     if (cable.left <= kDown) cable.left = 0;
+    if (nic && a.index == 0 && cable.left == 0)
+      throw UserError(
+          fmt::format("{} is down, by which its host is reached; let another NIC of that node be down", name(a)));
     if (nic) {
       cable.nic = name(a);
       cable.latency = machine_.spec().nic_latency;  // all of it: a message leaves one NIC
