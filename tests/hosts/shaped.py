@@ -4,11 +4,13 @@ off, and that nothing is left behind. Skipped, with the reason, where this proce
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+os.environ["PATH"] += ":/usr/sbin:/sbin"  # where ip is, also for users whose path has it not
 HERE = pathlib.Path(__file__).resolve().parent
 BINARY = sys.argv[1]
 SCENARIO = str(HERE / "three-hosts.yaml")
@@ -229,10 +231,25 @@ def around():
     return call("ip", "netns", "list").stdout, call("ip", "-br", "link").stdout, os.path.exists("/run/rehearsal-hosts")
 
 
+def what_is_missing():
+    """Asked of the kernel without the program: namespaces, pairs of interfaces, bridges and token buckets."""
+    if not shutil.which("ip") or not shutil.which("tc"):
+        return "find ip and tc (iproute2)"
+    probe = f"probe-{os.getpid()}"
+    steps = [f"ip netns add {probe}", f"ip -n {probe} link add a type veth peer name b", f"ip -n {probe} link add c type bridge",
+             f"tc -n {probe} qdisc add dev a root tbf rate 1mbit burst 16k latency 20ms"]
+    failed = next((step for step in steps if call(*step.split()).returncode != 0), "")
+    call("ip", "netns", "del", probe)
+    return failed
+
+
 def main():
     trial = hosts("down")
     if trial.returncode != 0:
         print("skipped:", trial.stderr.strip())
+        return 77
+    if lacking := what_is_missing():
+        print("skipped: this machine cannot:", lacking)
         return 77
     before = around()
     try:
