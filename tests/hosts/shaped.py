@@ -236,8 +236,8 @@ def what_is_missing():
     if not shutil.which("ip") or not shutil.which("tc"):
         return "find ip and tc (iproute2)"
     probe = f"probe-{os.getpid()}"
-    steps = [f"ip netns add {probe}", f"ip -n {probe} link add a type veth peer name b", f"ip -n {probe} link add c type bridge",
-             f"tc -n {probe} qdisc add dev a root tbf rate 1mbit burst 16k latency 20ms"]
+    steps = [f"ip netns add {probe}", f"ip -n {probe} link add name one type veth peer name two", f"ip -n {probe} link add name three type bridge",
+             f"tc -n {probe} qdisc add dev one root tbf rate 1mbit burst 16k latency 20ms"]
     failed = next((step for step in steps if call(*step.split()).returncode != 0), "")
     call("ip", "netns", "del", probe)
     return failed
