@@ -66,7 +66,7 @@ std::optional<Location> tab_in_indentation(std::string_view text, const std::str
 std::string joined_surrogates(std::string_view text) {
   std::string joined(text);
   const auto half = [&joined](std::size_t at) -> unsigned {
-    if (joined.compare(at, 2, "\\u") != 0 || at + 6 > joined.size()) return 0;
+    if (at + 6 > joined.size() || joined.compare(at, 2, "\\u") != 0) return 0;
     unsigned value = 0;
     const auto [end, error] = std::from_chars(joined.data() + at + 2, joined.data() + at + 6, value, 16);
     return error == std::errc() && end == joined.data() + at + 6 ? value : 0;

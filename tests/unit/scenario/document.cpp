@@ -66,6 +66,7 @@ TEST_CASE("errors of the text, by place") {
       {"a:\n  b: 1\n \tc: 1\n", "t:3:2: error: not valid YAML: a tab in the indentation"},
       {"a: |\n  b\n  \tc\nd: @\n", "t:4:4: error: not valid YAML: a character that no value may begin with"},
       {"a: 1\nfoo\nb: 2\n", "t:2:1: error: not valid YAML: a line without 'key: value'"},
+      {"a: \"\\ud83", "t:1:7: error: not valid YAML"},
       {"a: [1, 2\n", "t:1:4: error: not valid YAML: a '[' that is not closed"},
       {"a: b: c\n", "t:1:5: error: not valid YAML: a ':' where no value may stand"},
       {"a: [1, 2\nb: 3\n", "error: not valid YAML: a '[' that is not closed"},
