@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "cpu/cpu_worker.hpp"
@@ -10,6 +12,7 @@
 #include "dispatch/results.hpp"
 #include "graph/validate.hpp"
 #include "launch/launch.hpp"
+#include "launch/machine.hpp"
 #include "launch/rank_process.hpp"
 #include "mpi/blas.hpp"
 #include "mpi/environment.hpp"
@@ -39,7 +42,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
 
   dispatch::LinkProbe probe_links() override {
     return job_->guarded([&] {
-      MpiTransport transport(graph_, rank_, {.spin = has_core_each(), .clock = clock_, .stop = nullptr});
+      MpiTransport transport(graph_, rank_, manner(has_core_each(), nullptr));
       dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size(), algorithms_);
       mine.single_copy = launch::single_copy_works();
       std::vector<dispatch::LinkProbe> all;
@@ -50,13 +53,18 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
 
  private:
   bool has_core_each() const { return ranks_here_ <= launch::cores(); }
+  MpiTransport::Manner manner(bool spin, const std::atomic<bool>* stop) const {
+    // `rehearse hosts` makes many hosts of one machine.
+    const auto here = std::getenv("REHEARSAL_HOSTS") ? job_->bootstrap().size() : ranks_here_;
+    return {spin, static_cast<std::int64_t>((here + launch::cores() - 1) / launch::cores()), clock_, stop};
+  }
 
   RankResult perform(const RunOptions& options) {
     const bool real = options.compute == Compute::real;
     const auto priority = dispatch::raised_for(options, launch::is_rank());
     launch::refuse_crowding(options, ranks_here_);
     std::atomic<bool> stop{false};
-    MpiTransport transport(graph_, rank_, {.spin = real && has_core_each(), .clock = clock_, .stop = &stop});
+    MpiTransport transport(graph_, rank_, manner(real && has_core_each(), &stop));
     std::unique_ptr<dispatch::Worker> worker;
     if (real) worker = cpu::make_worker(graph_, rank_, options, fastest_gemm().function);
     dispatch::Progress progress;

@@ -11,7 +11,6 @@
 #include "base/bf16.hpp"
 #include "base/error.hpp"
 #include "dispatch/clock.hpp"
-#include "launch/machine.hpp"
 #include "mpi/environment.hpp"
 
 namespace rehearsal::mpi {
@@ -23,7 +22,7 @@ using graph::EndpointKind;
 constexpr std::size_t kAhead = 2;  // posted receives per endpoint
 // Short enough not to delay a message above the eager limit, long enough for a waiting rank to leave its core to
 // others: 20 us cost 0.9-1.1 % of an iteration of 5 ms tasks on eight ranks and two cores.
-const Time kSlice = seconds(20e-6);
+const Time kSlice = seconds(20e-6), kLongestSlice = seconds(50e-6);
 const Time kLead = seconds(3e-3);  // from the agreement to the start; multiplied by the ranks that share a core
 
 int counted(std::size_t n, const char* what) {
@@ -374,25 +373,33 @@ std::optional<dispatch::Transport::Meeting> MpiTransport::joined(EndpointId grou
   return room.meeting;
 }
 
-void MpiTransport::pause(Time deadline) const {
-  if (manner_.spin)
-    sched_yield();
-  else
-    dispatch::sleep_until(std::min(deadline, dispatch::now() + kSlice));
+// Looks less and less often: sixteen ranks that look every 20 us keep two cores busy with looking. A message is late by
+// a thirtieth of the wait for it, and by no more than the ranks of a core can look in turn.
+void MpiTransport::pause(Time deadline, Time since) const {
+  if (manner_.spin) return void(sched_yield());
+  const Time now = dispatch::now();
+  const Time slice = std::clamp(Time((now - since).count() / 16), kSlice, manner_.ranks_per_core * kLongestSlice);
+  dispatch::sleep_until(std::min(deadline, now + slice));
 }
 
 void MpiTransport::wait(Time deadline) {
-  for (bool moved = progress(); !changed_ && dispatch::now() < deadline; moved = progress())
-    if (!moved) pause(deadline);
+  Time since = dispatch::now();
+  for (bool moved = progress(); !changed_ && dispatch::now() < deadline; moved = progress()) {
+    if (moved)
+      since = dispatch::now();
+    else
+      pause(deadline, since);
+  }
   changed_ = false;
 }
 
 void MpiTransport::finish(MPI_Request& request) {
+  const Time since = dispatch::now();
   for (int done = 0; !done;) {
     if (manner_.stop && *manner_.stop) throw dispatch::Stopped{};
     progress();
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!done) pause(dispatch::now() + kSlice);
+    if (!done) pause(dispatch::now() + seconds(1), since);
   }
 }
 
@@ -410,7 +417,7 @@ Time MpiTransport::agree_on_start() {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(control_, &request), "MPI_Ibarrier");
   finish(request);
-  const auto turns = static_cast<std::int64_t>((graph_.ranks().size() + launch::cores() - 1) / launch::cores());
+  const std::int64_t turns = manner_.ranks_per_core;
   std::int64_t start = (dispatch::now() - manner_.clock.offset + turns * kLead).count();
   check(MPI_Ibcast(&start, 1, MPI_INT64_T, 0, control_, &request), "MPI_Ibcast");
   finish(request);

@@ -24,7 +24,8 @@ namespace rehearsal::mpi {
 class MpiTransport : public dispatch::Transport {
  public:
   struct Manner {
-    bool spin = false;  // while waiting: keep the core (real compute, a core per rank) or sleep in slices
+    bool spin = false;                // while waiting: keep the core (real compute, a core per rank) or sleep in slices
+    std::int64_t ranks_per_core = 1;  // of this machine
     ClockOffset clock;
     const std::atomic<bool>* stop = nullptr;
   };
@@ -93,7 +94,7 @@ class MpiTransport : public dispatch::Transport {
   bool advance_steps();
   void complete(Active& active, int length, Time at);
   void finish(MPI_Request& request);  // drives all requests meanwhile; throws Stopped
-  void pause(Time deadline) const;
+  void pause(Time deadline, Time since) const;
 
   const graph::TaskGraph& graph_;
   const RankId rank_;

@@ -1,9 +1,14 @@
 // rehearse reshard: moves a tensor from one mesh of devices to another (contract, section 6).
 #include <fmt/format.h>
 
+#include <optional>
+#include <tuple>
+
 #include "base/error.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
+#include "cli/performer.hpp"
+#include "lower/resharded.hpp"
 #include "report/pages.hpp"
 #include "scenario/reshard_file.hpp"
 
@@ -14,19 +19,22 @@ CommandText reshard_text() {
   std::string planners = "Planners:\n";
   for (const auto& [name, planner] : reshard::registry())
     planners += fmt::format("  {:<13} {}\n", name, planner.summary);
-  return {.name = "reshard",
-          .operands = "FILE [OPTIONS]\n       rehearse reshard --compare FILE... [OPTIONS]",
-          .summary = "Plans how a tensor gets from one mesh of devices to another: who sends what, and when.",
-          .more =
-              "FILE (YAML or JSON) names 'source', 'destination' (mesh and spec) and 'tensor', or lists 'tasks';\n"
-              "scenarios/reshard/README.md is the reference of its keys.\n"
-              "Makespan, start and end count elements over one NIC; time_s has latency, chunks and NVLink.\n\n" +
-              planners,
-          .example =
-              "  rehearse reshard scenarios/reshard/case4.yaml\n"
-              "  rehearse reshard scenarios/reshard/case9.yaml --set planner=greedy --format json\n"
-              "  rehearse reshard --compare scenarios/reshard/*.yaml\n",
-          .takes_set = true};
+  return {
+      .name = "reshard",
+      .operands = "FILE [OPTIONS]\n       rehearse reshard --compare FILE... [OPTIONS]",
+      .summary = "Plans how a tensor gets from one mesh of devices to another: who sends what, and when.",
+      .more =
+          "FILE (YAML or JSON) names 'source', 'destination' (mesh and spec) and 'tensor', or lists 'tasks';\n"
+          "scenarios/reshard/README.md is the reference of its keys.\n"
+          "Makespan, start and end count elements over one NIC; time_s has latency, chunks and NVLink.\n"
+          "With --backend the messages of the plan are sent for real, by one rank per device: 'rehearse hosts' makes\n"
+          "hosts whose NICs have a rate.\n\n" +
+          planners,
+      .example =
+          "  rehearse reshard scenarios/reshard/case4.yaml\n"
+          "  rehearse reshard scenarios/reshard/case9.yaml --set planner=greedy --format json\n"
+          "  rehearse reshard --compare scenarios/reshard/*.yaml\n",
+      .takes_set = true};
 }
 
 reshard::Question load(const std::string& path, const CommonOptions& common) {
@@ -60,6 +68,29 @@ int compare(const CommandLine& line, const CommonOptions& common) {
   return 0;
 }
 
+struct PerformOptions {
+  std::string backend;
+  int warmup = 1, iterations = 3;
+};
+
+// Sends the plan's messages; nothing in ranks that do not report.
+std::optional<timeline::Timeline> perform(const PerformOptions& o, const reshard::Question& question,
+                                          const reshard::Answer& answer, const Arguments& arguments) {
+  for (const auto& [option, value, least] : {std::tuple("--warmup", o.warmup, 0), {"--iterations", o.iterations, 1}})
+    if (value < least || value > 100'000)
+      throw UserError(fmt::format("{} must be a whole number from {} to 100000, found {}", option, least, value));
+  Arguments whole{"reshard"};  // ranks that are processes run the same command line
+  whole.insert(whole.end(), arguments.begin(), arguments.end());
+  const auto backend = performer().open(o.backend, whole);
+  if (backend->devices() > 0) throw UserError("plans were never sent between GPUs; use --backend mpi or loopback");
+  const auto made = lower::resharded(question, answer);
+  backend::RunOptions options;
+  options.durations = made.durations, options.held = made.held;
+  options.warmup = o.warmup, options.iterations = o.iterations;
+  auto timeline = backend->prepare(made.graph)->run(options);
+  return performer().reports(o.backend) ? std::optional(std::move(timeline)) : std::nullopt;
+}
+
 }  // namespace
 
 int run_reshard(Session& session, const Arguments& arguments) {
@@ -67,10 +98,20 @@ int run_reshard(Session& session, const Arguments& arguments) {
   CommonOptions common(session);
   bool comparing = false;
   PageOptions pages;
-  const OptionList own = with_page_options({{"compare", "", "makespans of every planner, a row per file", &comparing}},
-                                           pages, "draw what every NIC does as a picture");
+  PerformOptions performing;
+  const OptionList own = with_page_options(
+      {{"compare", "", "makespans of every planner, a row per file", &comparing},
+       {"backend", "NAME", "perform the plan: mpi (processes), or loopback (threads, no bytes move)",
+        &performing.backend},
+       {"warmup", "N", "times that the plan is performed and does not count (default 1)", &performing.warmup},
+       {"iterations", "N", "times that it is measured (default 3)", &performing.iterations}},
+      pages, "draw what every NIC does as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
+  for (const char* option : {"warmup", "iterations"})
+    if (line->has(option) && performing.backend.empty())
+      throw UserError(fmt::format("--{} belongs to --backend, which performs the plan", option));
+  if (comparing && line->has("backend")) throw UserError("--compare performs nothing; leave --backend out");
   if (comparing && line->has("svg")) throw UserError("--compare draws no picture; leave --svg out");
   if (comparing && line->has("html")) throw UserError("--compare makes no page; leave --html out");
   check_outputs(common, page_outputs(pages), line->operands);
@@ -78,12 +119,17 @@ int run_reshard(Session& session, const Arguments& arguments) {
 
   const auto question = load(one_operand(text, *line, "a file"), common);
   const auto result = reshard::answer(question);
-  const report::Planned both{question, result};
+  std::optional<timeline::Timeline> performed;
+  if (!performing.backend.empty()) {
+    performed = perform(performing, question, result, arguments);
+    if (!performed) return 0;
+  }
+  const report::Planned planned{question, result, performed ? &*performed : nullptr};
   write_pages(common, pages, [&] {
     return report::reshard_page(question, result, as_asked(session, "reshard", arguments, line->operands.front()));
   });
-  emit_report(common, {.text = [&] { return report::to_text(question, result, text_style(common)); },
-                       .json = [&] { return report::reshard_answer().json_text(both); },
+  emit_report(common, {.text = [&] { return report::to_text(planned, text_style(common)); },
+                       .json = [&] { return report::reshard_answer().json_text(planned); },
                        .csv = [&] { return report::to_csv(result); }});
   return 0;
 }

@@ -8,15 +8,17 @@
 
 #include "report/shown.hpp"
 #include "reshard/answer.hpp"
+#include "timeline/timeline.hpp"
 
 namespace rehearsal::report {
 
 struct Planned {
   const reshard::Question& question;
   const reshard::Answer& answer;
+  const timeline::Timeline* performed = nullptr;  // where a backend performed it
 };
 Shown<Planned> reshard_answer();
-std::string to_text(const reshard::Question& question, const reshard::Answer& answer, const page::TextStyle& style);
+std::string to_text(const Planned& planned, const page::TextStyle& style);
 std::string to_csv(const reshard::Answer& answer);    // one row per entry of the schedule
 page::Table sendings(const reshard::Answer& answer);  // by their start
 std::string to_svg(const reshard::Question& question, const reshard::Answer& answer);

@@ -1,6 +1,7 @@
 #include "reshard/routes.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.hpp"
 
@@ -12,9 +13,15 @@ class Router {
   Router(const Answer& answer, Chunks chunks) : answer_(answer), chunks_(chunks) {}
 
   std::vector<Carry> run() {
-    auto order = answer_.plan.schedule;
-    std::stable_sort(order.begin(), order.end(), [](const Sending& a, const Sending& b) { return a.start < b.start; });
-    for (const auto& sending : order) transfer(answer_.transfers[sending.task], sender(sending));
+    const auto& schedule = answer_.plan.schedule;
+    std::vector<std::uint32_t> order(schedule.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return schedule[a].start < schedule[b].start; });
+    for (const auto s : order) {
+      const auto first = made_.size();
+      transfer(answer_.transfers[schedule[s].task], sender(schedule[s]));
+      for (auto i = first; i < made_.size(); i++) made_[i].sending = s;
+    }
     // All rings advance together, step by step.
     for (std::size_t step = 0; !rings_.empty(); ++step)
       std::erase_if(rings_, [&](Ring& ring) {

@@ -23,6 +23,7 @@ struct Carry {
   std::int64_t chunks = 1;             // equal chunks, sent one after another, that it represents
   std::optional<std::uint32_t> after;  // if relayed: the number of the message that delivered the data...
   bool cut_through = false;            // ... or its first chunk: data is forwarded as it arrives
+  std::uint32_t sending = 0;           // the entry of the plan's schedule that it belongs to
 };
 
 // Chunks::each: every chunk of a chain is a message, forwarded only after it has arrived. Chunks::three: the first
