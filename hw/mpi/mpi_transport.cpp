@@ -92,6 +92,8 @@ MpiTransport::MpiTransport(const graph::TaskGraph& graph, RankId rank, Manner ma
 // After an error the ranks are out of step, so MPI is not called.
 MpiTransport::~MpiTransport() {
   if (std::uncaught_exceptions() > 0) return;
+  while (std::any_of(outboxes_.begin(), outboxes_.end(), [](const auto& outbox) { return outbox.second.busy; }))
+    progress();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (active_[i].operation == Operation::receive) MPI_Cancel(&requests_[i]);
     MPI_Wait(&requests_[i], MPI_STATUS_IGNORE);
@@ -224,8 +226,12 @@ void MpiTransport::complete(Active& active, int length, Time at) {
   switch (active.operation) {
     case Operation::step:
       return rooms_[active.endpoint].steps->completed(static_cast<std::uint32_t>(active.number));
-    case Operation::send:
-      return pool_.put(active.size, std::move(active.bytes));
+    case Operation::send: {
+      pool_.put(active.size, std::move(active.bytes));
+      auto& outbox = outboxes_[inboxes_[active.endpoint].source];
+      outbox.busy = false;
+      return send_next(outbox);
+    }
     case Operation::receive: {
       Inbox& inbox = inboxes_[active.endpoint];
       Arrival& arrival = inbox.arrivals[active.number - inbox.taken];
@@ -248,15 +254,31 @@ void MpiTransport::complete(Active& active, int length, Time at) {
 }
 
 dispatch::Transport::Posted MpiTransport::post(EndpointId to, std::span<const std::byte> message, Time) {
-  const Inbox& far = inboxes_[to.index()];
-  const int size = counted(message.size(), "a message");
+  counted(message.size(), "a message");
   Active active{Operation::send, to.value, 0, pool_.get(message.size()), message.size()};
   std::memcpy(active.bytes.get(), message.data(), message.size());
   const Time at = dispatch::now();
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(active.bytes.get(), size, MPI_BYTE, far.source, far.tag, messages_, &request), "MPI_Isend");
-  add(request, std::move(active));
+  auto& outbox = outboxes_[inboxes_[to.index()].source];
+  outbox.waiting.push_back(std::move(active));
+  if (!outbox.busy) send_next(outbox);
   return {at, std::nullopt};
+}
+
+void MpiTransport::send_next(Outbox& outbox) {
+  for (int done = 1; done && !outbox.waiting.empty();) {
+    Active active = std::move(outbox.waiting.front());
+    outbox.waiting.pop_front();
+    const Inbox& far = inboxes_[active.endpoint];
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Isend(active.bytes.get(), static_cast<int>(active.size), MPI_BYTE, far.source, far.tag, messages_,
+                    &request),
+          "MPI_Isend");
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done)
+      pool_.put(active.size, std::move(active.bytes));
+    else
+      add(request, std::move(active)), outbox.busy = true;
+  }
 }
 
 std::optional<Time> MpiTransport::arrived(EndpointId from, std::uint32_t k) {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -85,7 +86,15 @@ class MpiTransport : public dispatch::Transport {
     std::size_t size = 0;
   };
 
+  // To one rank. MPI sends a message above its eager limit after an answer to a question, and what was posted later
+  // overtakes it meanwhile; on a wire messages arrive in their order, so a message waits for the one before.
+  struct Outbox {
+    bool busy = false;
+    std::deque<Active> waiting;
+  };
+
   void connect();
+  void send_next(Outbox& outbox);
   void expect(std::uint32_t endpoint);
   void add(MPI_Request request, Active active);
   void call_library(Room& room, std::uint32_t endpoint, CollectiveKind kind, Precision precision,
@@ -102,7 +111,8 @@ class MpiTransport : public dispatch::Transport {
   dispatch::BufferPool pool_;
   MPI_Comm messages_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
   MPI_Op add_bf16_ = MPI_OP_NULL;
-  std::vector<Inbox> inboxes_;  // by endpoint, as rooms_
+  std::vector<Inbox> inboxes_;      // by endpoint, as rooms_
+  std::map<int, Outbox> outboxes_;  // by rank
   std::vector<Room> rooms_;
   std::vector<std::uint32_t> stepping_;  // rooms with steps that are not done
   int highest_tag_ = 0;

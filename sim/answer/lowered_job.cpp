@@ -15,11 +15,11 @@
 namespace rehearsal::answer {
 namespace {
 
-// No contention for native kernels, whose processors have no measured sharing, nor for overlapping iterations and the
-// signal bound: with sharing, a transfer may meet others at a better time, so it would be no bound.
+// No contention for overlapping iterations and the signal bound: with sharing, a transfer may meet others at a better
+// time, so it would be no bound.
 bool shares(const scenario::Scenario& scenario, const Effect* without) {
   return scenario.concrete && !scenario.optimizer_sync.post_validation && !(without && without->alone) &&
-         !scenario.concrete->framework.native_kernels && scenario.resharding.strategy != reshard::Strategy::signal &&
+         scenario.resharding.strategy != reshard::Strategy::signal &&
          scenario.simulate.contention != scenario::Contention::off;
 }
 

@@ -299,7 +299,10 @@ std::vector<graph::Footprint> CostModel::footprints(std::span<const graph::Work>
   std::vector<graph::Footprint> all;
   all.reserve(works.size());
   ByLinks models(*this, conditions);
-  for (std::size_t i = 0; i < works.size(); ++i) all.push_back(models.of(i).footprint(works[i], prices[i]));
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    all.push_back(models.of(i).footprint(works[i], prices[i]));
+    if (framework_.native_kernels) on_links_alone(all.back());
+  }
   return all;
 }
 

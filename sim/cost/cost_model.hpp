@@ -101,6 +101,7 @@ class CostModel {
   double moves(const cluster::ClusterSpec& other, std::span<const graph::Work> works, std::span<const Time> durations,
                std::span<const double> runs, Conditions conditions) const;
   graph::Footprint footprint(const graph::Work& work, Time price) const;
+  static void on_links_alone(graph::Footprint& footprint);
   graph::Footprint of_collective(const graph::Collective& work, Time price) const;
   double processors_held() const;  // by the kernels that send tokens
   graph::Footprint of_dispatch(const graph::Dispatch& work, Time price) const;

@@ -35,6 +35,11 @@ fluid::Phase on_gpu(const std::vector<Footprint>& all) {
   return phase;
 }
 
+// Native kernels: how they share processors and memory with what is sent beside them was never measured.
+bool inside_gpu(const graph::Share& share) {
+  return share.way == Way::processors || share.way == Way::memory || share.way == Way::rounds;
+}
+
 // A share never exceeds the rate that it was derived from: alone, everything fits.
 constexpr double kRoundedDown = 1 - 0x1p-40;
 
@@ -146,6 +151,11 @@ Footprint CostModel::of_message(const graph::Message& work, Time price) const {
   f.shares.push_back(
       {Way::processors, 0, processors_of(std::clamp(std::ceil(rate / kMessageChannelRate), 1., kMostChannels))});
   return f;
+}
+
+void CostModel::on_links_alone(Footprint& f) {
+  std::erase_if(f.shares, inside_gpu);
+  if (f.shares.empty()) f = {Time{}, f.moving + f.trailing, 0, {}};
 }
 
 Footprint CostModel::footprint(const graph::Work& work, Time price) const {
