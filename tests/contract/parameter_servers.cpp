@@ -155,3 +155,29 @@ TEST_CASE("what a job pays for and what draws power are the same machines") {
   CHECK(total({}) == doctest::Approx(64 + 4 * 8));  // each server on a node of its own
   CHECK(total({"data_parallel.placement=colocated"}) == doctest::Approx(64));
 }
+
+TEST_CASE("servers of this program's own kernels take in no more than their NICs let through") {
+  const std::string own = R"(version: 1
+model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocabulary: 8192, sequence: 64}
+cluster:
+  gpu: assumed-cpu
+  gpus_per_node: 1
+  nodes: 4
+  links:
+    scale_up: {bandwidth: 5GB/s}
+    scale_out: {bandwidth: 400Mb/s, latency: 60us, per_node: 1, efficiency: 0.95, message_efficiency: 0.95}
+  topology: one-switch
+parallelism: {data: 4}
+data_parallel: {kind: parameter-server, placement: colocated}
+batch: {global: 16, micro: 2}
+training: {precision: fp32, optimizer: sgd}
+framework: native
+)";
+  constexpr double kStream = 400e6 / 8 * .95;
+  for (const int servers : {1, 2, 4}) {
+    CAPTURE(servers);
+    const auto run = predicted(own, {set("servers", std::to_string(servers))});
+    const double gradients = held(run.summary.ranks.front(), graph::MemoryCategory::gradients);
+    CHECK(to_seconds(run.summary.iteration) > 3 * gradients / (servers * kStream));
+  }
+}
