@@ -19,8 +19,19 @@ namespace {
 
 struct Stop {};  // thrown through the parser when the rest of a document cannot be interpreted
 
+// libyaml looks for the ':' of a key in so many characters, and then finds one where it expects none.
+bool has_long_key(const yaml_parser_t& parser, std::string_view text) {
+  constexpr std::size_t kLongest = 1024;
+  std::size_t colon = 0;
+  for (std::size_t characters = 0; colon < text.size(); ++colon)
+    if ((text[colon] & 0xC0) != 0x80 && characters++ == parser.problem_mark.index) break;
+  if (colon <= kLongest || colon >= text.size() || text[colon] != ':') return false;
+  return text.substr(colon - kLongest, kLongest).find_first_of("{,\n") == text.npos;
+}
+
 // Rewords what libyaml has against a text, for readers who do not know its parser.
-std::string in_words(const yaml_parser_t& parser) {
+std::string in_words(const yaml_parser_t& parser, std::string_view text) {
+  if (has_long_key(parser, text)) return "not valid YAML: a key of more than 1024 characters before this ':'";
   struct Word {
     std::string_view theirs, ours;
   };
@@ -39,6 +50,17 @@ std::string in_words(const yaml_parser_t& parser) {
            "a character that no value may begin with (such as @, % or `); quote the text"},
       Word{"found unexpected ':'", "a ':' without a value behind it"},
       Word{"found unexpected end of stream", "a quote that is not closed"},
+      Word{"found unexpected document indicator", "a quote that is not closed"},
+      Word{"found unknown directive name", "a line that begins with % is a directive, and there is none of this name"},
+      Word{"could not find expected directive", "a line that begins with % is a directive, and this one has no name"},
+      Word{"found incompatible YAML document", "'%YAML' asks for another version than 1.1 or 1.2; leave the line out"},
+      Word{"found undefined tag handle", "a tag '!name!' that no line '%TAG' explains; leave it out"},
+      Word{"found unknown escape character", "an escape that YAML does not have; a backslash is \\\\, or quote with '"},
+      Word{"did not find expected hexdecimal number", "an escape without its hexadecimal digits"},
+      Word{"did not find expected alphabetic or numeric",
+           "a '*' or '&' without the name of an anchor; quote texts that begin with one"},
+      Word{"did not find expected comment or line break",
+           "text behind a '|' or '>'; the text that these begin stands in the lines below"},
       Word{"invalid", "bytes that are not UTF-8"},
       Word{"incomplete UTF", "bytes that are not UTF-8"},
       Word{"control characters are not allowed", "a control character; is this a text file?"},
@@ -77,6 +99,34 @@ std::string joined_surrogates(std::string_view text) {
     joined.replace(at, 12, fmt::format("\\U{:08X}", 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)));
   }
   return joined;
+}
+
+// YAML 1.1, and so libyaml, ends lines at U+0085, U+2028 and U+2029; JSON, YAML 1.2 and editors do not. It is given
+// characters in their place of a plane that nobody uses.
+struct NoBreak {
+  std::string_view true_one, given;
+};
+constexpr std::array kNoBreaks{NoBreak{"\xC2\x85", "\xF3\xB0\x82\x85"}, NoBreak{"\xE2\x80\xA8", "\xF3\xB2\x80\xA8"},
+                               NoBreak{"\xE2\x80\xA9", "\xF3\xB2\x80\xA9"}};
+void replace_all(std::string& text, std::string_view old, std::string_view now) {
+  for (std::size_t at = 0; (at = text.find(old, at)) != text.npos; at += now.size()) text.replace(at, old.size(), now);
+}
+
+// As libyaml reads it.
+std::string prepared(std::string_view text) {
+  auto all = joined_surrogates(text);
+  for (const auto& one : kNoBreaks) replace_all(all, one.true_one, one.given);
+  return all;
+}
+bool must_be_prepared(std::string_view text) {
+  if (text.find("\\ud") != text.npos || text.find("\\uD") != text.npos) return true;
+  return std::any_of(kNoBreaks.begin(), kNoBreaks.end(),
+                     [text](const NoBreak& one) { return text.find(one.true_one) != text.npos; });
+}
+std::string as_written(std::string text) {
+  if (text.find(kNoBreaks[0].given[0]) != text.npos)
+    for (const auto& one : kNoBreaks) replace_all(text, one.given, one.true_one);
+  return text;
 }
 
 // Of an open quote or bracket where it begins, rather than the end of the file; of a line without a key that line,
@@ -179,9 +229,23 @@ class TreeBuilder {
     attach(found->second, place(mark));
   }
 
-  void add_scalar(const decltype(yaml_event_t::data.scalar)& scalar, const yaml_mark_t& mark) {
-    const std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
-    const bool quoted = scalar.style != YAML_PLAIN_SCALAR_STYLE || scalar.tag;
+  using Scalar = decltype(yaml_event_t::data.scalar);
+
+  // By its tag, or else by its quotes.
+  bool is_text(const Scalar& scalar, const yaml_mark_t& mark) {
+    if (!scalar.tag) return scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    std::string tag = name_of(scalar.tag);
+    replace_all(tag, "tag:yaml.org,2002:", "!!");
+    static constexpr std::array<std::string_view, 4> kPlain{"!!int", "!!float", "!!bool", "!!null"};
+    if (std::find(kPlain.begin(), kPlain.end(), tag) != kPlain.end()) return false;
+    if (tag != "!" && tag != "!!str" && words_ == Documents::Words::ours)
+      problems_.error(place(mark), fmt::format("the tag {} says nothing here; leave it out", in_quotes(tag)));
+    return true;
+  }
+
+  void add_scalar(const Scalar& scalar, const yaml_mark_t& mark) {
+    const auto text = as_written({reinterpret_cast<const char*>(scalar.value), scalar.length});
+    const bool quoted = is_text(scalar, mark);
     static constexpr std::array<std::string_view, 5> kNulls{"", "~", "null", "Null", "NULL"};
     const bool null = !quoted && std::find(kNulls.begin(), kNulls.end(), text) != kNulls.end();
     Node* node = make(null ? Node::Kind::null : Node::Kind::scalar, mark, null);
@@ -262,6 +326,8 @@ class TreeBuilder {
       parent.node->items.push_back(node);
     } else if (!parent.key) {
       if (node->kind != Node::Kind::scalar) problems_.error(where, "a key must be a plain word");
+      if (node->text == "<<" && !node->quoted)
+        problems_.error(where, "merge keys ('<<', of YAML 1.1) are not read; write out the keys that it would merge");
       parent.key = node;
     } else {
       if (parent.key->kind == Node::Kind::scalar) parent.node->entries.push_back({parent.key, node});
@@ -322,9 +388,8 @@ Documents::Parsed Documents::parse(std::string_view text, const std::string& nam
   struct Event : yaml_event_t {
     ~Event() { yaml_event_delete(this); }
   };
-  const bool escapes = text.find("\\ud") != text.npos || text.find("\\uD") != text.npos;
-  const std::string joined = escapes ? joined_surrogates(text) : std::string();
-  if (escapes) text = joined;
+  std::string other;
+  if (must_be_prepared(text)) text = other = prepared(text);
   yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()), text.size());
   TreeBuilder builder(problems_, name, nodes, above, words_);
   try {
@@ -333,8 +398,9 @@ Documents::Parsed Documents::parse(std::string_view text, const std::string& nam
       if (!yaml_parser_parse(&parser, &event)) {
         const auto mark = place_of_problem(parser, text);
         const auto tab = tab_in_indentation(text, name, int(mark.line) + 1);
-        problems_.error(tab ? *tab : builder.place(mark),
-                        tab ? "not valid YAML: a tab in the indentation; YAML takes spaces only" : in_words(parser));
+        problems_.error(
+            tab ? *tab : builder.place(mark),
+            tab ? "not valid YAML: a tab in the indentation; YAML takes spaces only" : in_words(parser, text));
         return {};
       }
       more = event.type != YAML_STREAM_END_EVENT;

@@ -75,6 +75,18 @@ TEST_CASE("errors of the text, by place") {
       {"a: 'it''s\n", "t:1:4: error: not valid YAML: a quote that is not closed"},
       {"a: @x\n", "t:1:4: error: not valid YAML: a character that no value may begin with"},
       {"? [a]\n: b\n", "t:1:3: error: a key must be a plain word"},
+      {"a: 'x\n---\nb'\n", "t:2:1: error: not valid YAML: a quote that is not closed"},
+      {"a: *.txt\n", "t:1:5: error: not valid YAML: a '*' or '&' without the name of an anchor"},
+      {"a: | b\n", "t:1:6: error: not valid YAML: text behind a '|' or '>'"},
+      {"a: \"C:\\models\"\n", "t:1:7: error: not valid YAML: an escape that YAML does not have"},
+      {"a: \"\\xZZ\"\n", "error: not valid YAML: an escape without its hexadecimal digits"},
+      {"%FOO bar\n---\na: 1\n", "t:1:5: error: not valid YAML: a line that begins with % is a directive, and there is"},
+      {"% \na: 1\n", "t:1:2: error: not valid YAML: a line that begins with % is a directive, and this one"},
+      {"%YAML 1.3\n---\na: 1\n", "t:1:1: error: not valid YAML: '%YAML' asks for another version"},
+      {"a: !x!y 1\n", "t:1:4: error: not valid YAML: a tag '!name!' that no line '%TAG' explains"},
+      {"a: !!binary eA==\n", "t:1:4: error: the tag '!!binary' says nothing here; leave it out"},
+      {"a: !mine x\n", "t:1:4: error: the tag '!mine' says nothing here; leave it out"},
+      {"b: &b {c: 1}\na: {<<: *b}\n", "t:2:5: error: merge keys ('<<', of YAML 1.1) are not read"},
   };
   for (const auto& [text, error] : cases) {
     const Parsed p(text);
@@ -83,6 +95,47 @@ TEST_CASE("errors of the text, by place") {
     CHECK(p.problems.count() == 1);
     CHECK(p.first().find(error) != std::string::npos);
   }
+}
+
+TEST_CASE("the ':' of a key comes within 1024 characters, which libyaml wants, and the message says so") {
+  const std::string long_key(1100, 'k'), error = "a key of more than 1024 characters before this ':'";
+  for (const std::string& text : {long_key + ": 1\n", "a: 1\n" + long_key + ": 1\n", "{'a': 2, '" + long_key + "': 1}",
+                                  "{a: {\"\xC3\xA4" + long_key + "\": 1}}"}) {
+    const Parsed p(text);
+    INFO(p.first());
+    CHECK(p.problems.count() == 1);
+    CHECK(p.first().find(error) != std::string::npos);
+  }
+  CHECK(Parsed(std::string(1000, 'k') + ": 1\n").problems.count() == 0);
+  CHECK(Parsed("a: b: " + long_key).first().find("a ':' where no value may stand") != std::string::npos);
+}
+
+TEST_CASE("tags of the core schema say what a value is") {
+  const Parsed p("a: !!int \"8\"\nb: !!str 8\nc: !!null ''\nd: ! 8\ne: !!float 1.5\nf: !!map {g: !!bool true}\n");
+  INFO(p.first());
+  REQUIRE(p.problems.count() == 0);
+  CHECK(p.root->find("a")->text == "8");
+  CHECK_FALSE(p.root->find("a")->quoted);
+  CHECK(p.root->find("b")->quoted);
+  CHECK(p.root->find("c")->kind == Node::Kind::null);
+  CHECK(p.root->find("d")->quoted);
+  CHECK_FALSE(p.root->find("e")->quoted);
+  CHECK_FALSE(p.root->find("f")->find("g")->quoted);
+}
+
+TEST_CASE("lines end where JSON and editors end them, and not at U+0085, U+2028 or U+2029") {
+  const std::string next = "\xC2\x85", line = "\xE2\x80\xA8", paragraph = "\xE2\x80\xA9";
+  const Parsed p("# note" + line + "hidden: 1\na: \"x " + line + " y\"\nb: x" + next + "z\nc: 'x" + paragraph + "'\nd" +
+                 line + "e: \"\\u2028\"\n");
+  INFO(p.first());
+  REQUIRE(p.problems.count() == 0);
+  CHECK(p.root->entries.size() == 4);
+  CHECK(p.root->find("a")->text == "x " + line + " y");
+  CHECK(p.root->find("b")->text == "x" + next + "z");
+  CHECK(p.root->find("b")->line == 3);
+  CHECK(p.root->find("c")->text == "x" + paragraph);
+  REQUIRE(p.root->find("d" + line + "e"));
+  CHECK(p.root->find("d" + line + "e")->text == line);
 }
 
 TEST_CASE("quotes that are closed pass") {

@@ -27,18 +27,19 @@ void check_slips(const std::string& base, const std::vector<Slip>& slips) {
 }  // namespace
 
 TEST_CASE("unknown keys, with the nearest spelling") {
-  check_slips(kGood,
-              {{"schedule: 1f1b", "schedul: 1f1b", "6:1: unknown key 'schedul'; did you mean 'schedule'?"},
-               {"micro: 1", "micro_batch: 1", "5:23: unknown key 'micro_batch' in 'batch'; did you mean 'micro'?"},
-               {"tensor: 8, ", "tensor: 8, senquence: true, ",
-                "4:26: unknown key 'senquence' in 'parallelism'; did you mean 'sequence'?"},
-               {"nodes: 128", "nodes: 128, <<: 1", "3:42: unknown key '<<' in 'cluster'"},
-               {"schedule: 1f1b", "schedule: {name: 1f1b, gruop: 2}",
-                "6:24: unknown key 'gruop' in 'schedule'; did you mean 'group'?"},
-               {"version: 1", "version: 1\nsimulate: {details: stage}",
-                "2:12: unknown key 'details' in 'simulate'; did you mean 'detail'?"},
-               {"version: 1", "version: 1\ntraining: {overlap: {gradient: true}}",
-                "2:22: unknown key 'gradient' in 'overlap'; did you mean 'gradients'?"}});
+  check_slips(
+      kGood,
+      {{"schedule: 1f1b", "schedul: 1f1b", "6:1: unknown key 'schedul'; did you mean 'schedule'?"},
+       {"micro: 1", "micro_batch: 1", "5:23: unknown key 'micro_batch' in 'batch'; did you mean 'micro'?"},
+       {"tensor: 8, ", "tensor: 8, senquence: true, ",
+        "4:26: unknown key 'senquence' in 'parallelism'; did you mean 'sequence'?"},
+       {"nodes: 128", "nodes: 128, !!int nods: 1", "3:42: unknown key 'nods' in 'cluster'; did you mean 'nodes'?"},
+       {"schedule: 1f1b", "schedule: {name: 1f1b, gruop: 2}",
+        "6:24: unknown key 'gruop' in 'schedule'; did you mean 'group'?"},
+       {"version: 1", "version: 1\nsimulate: {details: stage}",
+        "2:12: unknown key 'details' in 'simulate'; did you mean 'detail'?"},
+       {"version: 1", "version: 1\ntraining: {overlap: {gradient: true}}",
+        "2:22: unknown key 'gradient' in 'overlap'; did you mean 'gradients'?"}});
 }
 
 TEST_CASE("a misspelt required key is missing and unknown: both are said") {
@@ -76,6 +77,8 @@ TEST_CASE("mistyped values: what was found, what is allowed") {
         "1:10: 'version' must be a whole number from 0 to 1000000000; found the text 'one'"},
        {"version: 1", "version: 2", "1:10: 'version' 2 is unknown; this program reads version 1"},
        {"tensor: 8", "tensor: '8'",
+        "4:23: 'tensor' must be a whole number from 1 to 1000000; found the quoted text '8'"},
+       {"tensor: 8", "tensor: !!str 8",
         "4:23: 'tensor' must be a whole number from 1 to 1000000; found the quoted text '8'"},
        {"tensor: 8", "tensor: 8.0", "4:23: 'tensor' must be a whole number from 1 to 1000000; found the number '8.0'"},
        {"tensor: 8", "tensor: eight",
