@@ -38,9 +38,12 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
   if (auto near = nearest(word, candidates)) return "; did you mean '" + *near + "'?";
-  if (candidates.empty() || candidates.size() > 40) return "";
+  std::vector<std::string_view> all;  // a reader may ask for a key more than once
+  for (const auto& c : candidates)
+    if (std::find(all.begin(), all.end(), c) == all.end()) all.push_back(c);
+  if (all.empty() || all.size() > 40) return "";
   std::string text = "; allowed: ";
-  for (std::size_t i = 0; i < candidates.size(); i++) text += (i ? ", " : "") + candidates[i];
+  for (std::size_t i = 0; i < all.size(); i++) (text += i ? ", " : "") += all[i];
   return text;
 }
 
