@@ -1,6 +1,7 @@
 // What torchtitan's words are called here: shared by its reader (all/torchtitan.cpp) and its writer.
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ inline constexpr std::array<TorchSchedule, 7> kTorchSchedules{{{"1F1B", "1f1b", 
                                                                {"ZBVZeroBubble", "zb-v-hand", true},
                                                                {"DualPipeV", "dualpipev", true}}};
 
-std::vector<std::string> torch_schedules();  // theirs
+std::vector<std::string> torch_schedules(std::optional<bool> several = {});  // theirs; all, or of so many stages
 
 // Layers of each stage: torchtitan counts the ends of the model as so many layers and deals all out evenly, the first
 // stages getting one more (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part). Empty if that leaves a

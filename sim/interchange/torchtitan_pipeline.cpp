@@ -12,9 +12,10 @@ namespace rehearsal::interchange {
 
 using scenario::Node;
 
-std::vector<std::string> torch_schedules() {
+std::vector<std::string> torch_schedules(std::optional<bool> several) {
   std::vector<std::string> names;
-  for (const auto& one : kTorchSchedules) names.emplace_back(one.theirs);
+  for (const auto& one : kTorchSchedules)
+    if (!several || one.several == *several) names.emplace_back(one.theirs);
   return names;
 }
 

@@ -160,14 +160,16 @@ class TorchtitanWriter {
   void pipeline() {
     say("pipeline_parallel_degree", p_.pipeline);
     if (p_.pipeline == 1) return;
-    const auto* known = std::find_if(kTorchSchedules.begin(), kTorchSchedules.end(),
-                                     [this](const auto& one) { return s_.schedule.name == one.ours; });
+    const auto* known = std::find_if(kTorchSchedules.begin(), kTorchSchedules.end(), [this](const auto& one) {
+      return s_.schedule.name == one.ours && one.several == (p_.chunks > 1);
+    });
     const char* substitute = p_.chunks > 1 ? "Interleaved1F1B" : "1F1B";
     if (s_.schedule.imported)
       lack("schedule.file: give its path as pipeline_parallel_schedule_csv");
     else if (known == kTorchSchedules.end())
-      lack(fmt::format("schedule {}: torch.distributed.pipelining has {}; {} is written", s_.schedule.name,
-                       fmt::join(torch_schedules(), ", "), substitute));
+      lack(fmt::format("schedule {}, {}: torch.distributed.pipelining has {}; {} is written", s_.schedule.name,
+                       p_.chunks > 1 ? "several stages a rank" : "one stage a rank",
+                       fmt::join(torch_schedules(p_.chunks > 1), ", "), substitute));
     say("pipeline_parallel_schedule", known != kTorchSchedules.end() ? known->theirs : substitute);
     say("pipeline_parallel_microbatch_size", s_.batch.micro);
     if (c_.partition.kind == plan::Partition::Kind::balanced) {

@@ -314,8 +314,23 @@ TEST_CASE("what torchtitan has no word for is named, and what the user gave is n
   CHECK(!holds(text, "flavor ="));
   CHECK(holds(text, "pipeline_parallel_schedule = \"1F1B\""));
   CHECK(holds(all, "has flavors of llama3-8b, "));
-  CHECK(holds(all, "pipelining has 1F1B, GPipe, "));
-  CHECK(holds(all, "; 1F1B is written"));
+  CHECK(holds(all, "pipelining has 1F1B, GPipe; 1F1B is written"));
+}
+
+TEST_CASE("a schedule of several stages a rank is written where there are several") {
+  for (const int chunks : {1, 2}) {
+    const auto scenario = scenario::load_text(
+        fmt::format("version: 1\nmodel: llama3-8b\ncluster: {{use: dgx-h100, nodes: 2}}\n"
+                    "parallelism: {{data: 8, pipeline: 2, chunks: {}, zero: 2}}\nbatch: {{global: 128, micro: 1}}\n"
+                    "schedule: interleaved-1f1b\n",
+                    chunks),
+        "one.yaml", {}, beside());
+    Lacks lacks;
+    const auto text = registry().at("torchtitan").write(scenario, lacks);
+    const auto all = fmt::format("{}", fmt::join(lacks, "\n"));
+    CHECK(holds(text, chunks == 1 ? "pipeline_parallel_schedule = \"1F1B\"" : "= \"Interleaved1F1B\""));
+    CHECK(holds(all, "schedule interleaved-1f1b, one stage a rank") == (chunks == 1));
+  }
 }
 
 TEST_CASE("the TOML of before 0.1 is known, and says where its words are now") {
