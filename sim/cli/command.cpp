@@ -86,6 +86,7 @@ int run_program(Session& session, const Arguments& arguments) noexcept {
   } catch (const Stopped&) {
     return kStopped;
   } catch (const backend::Interrupted& stop) {
+    complain(session, fmt::format("rehearse: interrupted: {}", stop.ended));
     return 128 + stop.signal;  // as shells report a program ended by a signal; all ranks have been cleaned up
   } catch (const std::bad_alloc&) {
     complain(session, "rehearse: error: this machine has too little memory for the task; try a smaller one");
