@@ -20,6 +20,10 @@ class Launcher {
   // Whether all ranks have ended. A rank that fails ends the others too.
   virtual bool ended() = 0;
   virtual void end() = 0;
+  // " on node2", where it was said on which host a rank starts.
+  virtual std::string on_host(std::size_t rank) const { return static_cast<void>(rank), ""; }
+  // Hosts that have not answered, as the end of a sentence; empty where that is not known.
+  virtual std::string silent_hosts() const { return ""; }
   // Once ended: which rank died first and how, in one sentence; nothing when no rank is to blame.
   virtual std::optional<std::string> who_died() = 0;
   // Once ended: the launcher's own failure in one sentence.

@@ -1,13 +1,19 @@
 // Ranks started by mpirun, which numbers them and ends all of them when one dies.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -25,30 +31,34 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongestSessionFolder = 40;
 
 // mpirun fills hosts one after the other, but a server, say, may sit beside a worker of another. So where `rehearse
-// hosts` has listed the hosts, each rank is given that of its node.
-void place_ranks(const Start& start, ChildEnvironment& e) {
+// hosts` has listed the hosts, each rank is given that of its node. Empty where it has not.
+std::vector<std::string> host_of_each_rank(const Start& start) {
   const char *set = std::getenv("REHEARSAL_HOSTS"), *listed = std::getenv("OMPI_MCA_orte_default_hostfile");
-  if (!set || !listed || start.nodes.size() != start.ranks) return;
-  std::vector<std::string> hosts;
+  if (!set || !listed || start.nodes.size() != start.ranks) return {};
+  std::vector<std::string> hosts, each;
   std::ifstream lines(listed);
   for (std::string line; std::getline(lines, line);) hosts.push_back(line.substr(0, line.find(' ')));
-  std::string order;
   for (const auto node : start.nodes) {
     if (node >= hosts.size())
-      throw MachineError(
-          fmt::format("a rank belongs to node {} of the scenario, and hosts '{}' are {}; make them of this "
-                      "scenario: rehearse hosts down, then up",
-                      node, set, hosts.size()));
-    order += hosts[node] + "\n";
+      throw MachineError(fmt::format(
+          "a rank belongs on host {}, and the hosts '{}' are {}, counted from 0; make them of this scenario "
+          "(rehearse hosts down, then up), or take fewer ranks",
+          node, set, hosts.size()));
+    each.push_back(hosts[node]);
   }
+  return each;
+}
+
+void place_ranks(const std::vector<std::string>& hosts, const Start& start, ChildEnvironment& e) {
+  if (hosts.empty()) return;
   const auto file = start.folder.path() / "hosts";
-  write_whole(file, order);
+  write_whole(file, fmt::format("{}\n", fmt::join(hosts, "\n")));
   e.set("OMPI_MCA_orte_default_hostfile", file.string());
   e.set("OMPI_MCA_rmaps", "seq");
 }
 
 // Open MPI also takes options from the environment, which other launchers ignore: one command line for all.
-ChildEnvironment environment(const Start& start) {
+ChildEnvironment environment(const Start& start, const std::vector<std::string>& hosts) {
   ChildEnvironment e(start);
   if (geteuid() == 0) {
     e.suggest("OMPI_ALLOW_RUN_AS_ROOT", "1");
@@ -61,7 +71,7 @@ ChildEnvironment environment(const Start& start) {
   e.suggest("HWLOC_COMPONENTS", "-gl");
   if (start.ranks > cores()) e.suggest("OMPI_MCA_mpi_yield_when_idle", "1");
   if (!single_copy_works()) e.suggest("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-  place_ranks(start, e);
+  place_ranks(hosts, start, e);
   const std::string folder = start.folder.path();
   if (folder.size() <= kLongestSessionFolder) e.suggest("OMPI_MCA_orte_tmpdir_base", folder);
   return e;
@@ -73,12 +83,29 @@ std::vector<std::string> command(const std::string& mpirun, const Start& start) 
   return all;
 }
 
+std::string this_host() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// Of IPv4, as the kernel's tables print it: in the order of the network.
+std::optional<std::uint32_t> address_of(const std::string& host) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_INET;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return std::nullopt;
+  const auto address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr.s_addr;
+  freeaddrinfo(found);
+  return address;
+}
+
 class Mpirun : public Launcher {
  public:
   explicit Mpirun(const Start& start)
       : board_(start.board),
         path_(find_mpirun()),
-        process_(path_, command(path_, start), environment(start).entries(), start.signals) {
+        hosts_(host_of_each_rank(start)),
+        process_(path_, command(path_, start), environment(start, hosts_).entries(), start.signals) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
   }
 
@@ -100,6 +127,21 @@ class Mpirun : public Launcher {
   bool ended() override { return process_.ended(); }
   void end() override { process_.end(); }
   std::string said() override { return quoted(process_.said()); }
+  std::string on_host(std::size_t rank) const override { return hosts_.empty() ? "" : " on " + hosts_[rank]; }
+
+  // mpirun starts no rank before all hosts have connected to it, and says nothing while it waits.
+  std::string silent_hosts() const override {
+    std::ifstream in("/proc/self/net/tcp");
+    const std::string connections{std::istreambuf_iterator<char>(in), {}};
+    std::set<std::string> silent;
+    for (const auto& host : hosts_)
+      if (const auto address = address_of(host); address && host != this_host())
+        if (!std::regex_search(connections, std::regex(fmt::format(" {:08X}:[0-9A-F]{{4}} 01 ", *address))))
+          silent.insert(host);
+    return silent.empty() ? ""
+                          : fmt::format("; {} {} not answered mpirun", fmt::join(silent, ", "),
+                                        silent.size() == 1 ? "has" : "have");
+  }
 
   // Open MPI names the rank (its process number may be 0), MPICH the process.
   std::optional<std::string> who_died() override {
@@ -143,6 +185,7 @@ class Mpirun : public Launcher {
 
   const Board& board_;
   const std::string path_;
+  const std::vector<std::string> hosts_;  // of each rank, or empty
   Process process_;
 };
 

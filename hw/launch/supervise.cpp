@@ -1,6 +1,7 @@
 #include "launch/supervise.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/quantity_text.hpp"
 #include "dispatch/clock.hpp"
 #include "launch/launcher.hpp"
 #include "launch/run_folder.hpp"
@@ -19,8 +21,7 @@ namespace {
 constexpr std::string_view kError = "error: ";  // prefixed by the class of the error
 const Time kWait = seconds(20e-3);
 const Time kToExplain = seconds(5);
-// From the start of the processes to the first task of every rank.
-const Time kStartTimeout = seconds(120);
+constexpr std::size_t kNamed = 8;  // ranks in a sentence
 
 // Throws the ranks' errors: those of the machine and the user as such, all others as bugs.
 void rethrow(const std::vector<std::optional<std::string>>& errors) {
@@ -50,7 +51,8 @@ class Running {
   std::vector<std::string> results() {
     while (!launcher_->ended()) {
       launcher_->wait(kWait);
-      if (const auto signal = signals_.ending()) throw Interrupted{*signal};
+      if (const auto signal = signals_.ending())
+        throw Interrupted{*signal, fmt::format("{} ranks were ended", job_.ranks)};
       watch();
       if (job_.progress) job_.progress(iterations());
     }
@@ -102,7 +104,9 @@ class Running {
     }
     if (all_done)
       throw MachineError(launcher_->name() + " does not end although all ranks have finished" + launcher_->said());
-    if (!all_run) throw MachineError(fmt::format("ranks {} have not started{}", waiting(), launcher_->said()));
+    if (!all_run)
+      throw MachineError(fmt::format("{} not started within {}{}{}", waiting(), show(job_.timeout),
+                                     launcher_->silent_hosts(), launcher_->said()));
     std::vector<dispatch::Positions> positions(job_.ranks);
     for (std::size_t rank = 0; rank < job_.ranks; ++rank)
       for (std::uint32_t lane = 0; lane < std::min<std::uint32_t>(board_[rank].lanes, graph::kLanes); ++lane)
@@ -112,11 +116,17 @@ class Running {
                        (hosts.empty() ? "" : "; " + hosts));
   }
 
+  // Those for whom the others wait, with their hosts: the ranks that are not there or, if all are, that do not begin.
   std::string waiting() {
-    std::string list;
+    std::int32_t least = Slot::finished;
+    for (std::size_t rank = 0; rank < job_.ranks; ++rank) least = std::min(least, board_[rank].state.load());
+    std::vector<std::string> all;
     for (std::size_t rank = 0; rank < job_.ranks; ++rank)
-      if (board_[rank].state < Slot::running) list += fmt::format("{}{}", list.empty() ? "" : ", ", rank);
-    return list;
+      if (board_[rank].state == least) all.push_back(fmt::format("rank {}{}", rank, launcher_->on_host(rank)));
+    const auto more = all.size() > kNamed ? all.size() - kNamed : 0;
+    all.resize(all.size() - more);
+    return fmt::format("{}{} {}", fmt::join(all, ", "), more ? fmt::format(" and {} more", more) : "",
+                       all.size() == 1 ? "has" : "have");
   }
 
   std::vector<std::string> collect() {
@@ -149,7 +159,7 @@ class Running {
   std::optional<std::size_t> dead_;
   Time dead_since_;
   std::vector<const dispatch::Progress*> watched_ = pointers();
-  dispatch::Watchdog running_{job_.timeout}, starting_{std::max(job_.timeout, kStartTimeout)};
+  dispatch::Watchdog running_{job_.timeout}, starting_{job_.timeout};
 
   std::vector<const dispatch::Progress*> pointers() const {
     std::vector<const dispatch::Progress*> list;
