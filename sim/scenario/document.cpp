@@ -31,7 +31,7 @@ bool has_long_key(const yaml_parser_t& parser, std::string_view text) {
 
 // Rewords what libyaml has against a text, for readers who do not know its parser.
 std::string in_words(const yaml_parser_t& parser, std::string_view text) {
-  if (has_long_key(parser, text)) return "not valid YAML: a key of more than 1024 characters before this ':'";
+  if (has_long_key(parser, text)) return "not valid YAML: a key of more than 1024 characters";
   struct Word {
     std::string_view theirs, ours;
   };

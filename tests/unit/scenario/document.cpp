@@ -98,7 +98,7 @@ TEST_CASE("errors of the text, by place") {
 }
 
 TEST_CASE("the ':' of a key comes within 1024 characters, which libyaml wants, and the message says so") {
-  const std::string long_key(1100, 'k'), error = "a key of more than 1024 characters before this ':'";
+  const std::string long_key(1100, 'k'), error = "a key of more than 1024 characters";
   for (const std::string& text : {long_key + ": 1\n", "a: 1\n" + long_key + ": 1\n", "{'a': 2, '" + long_key + "': 1}",
                                   "{a: {\"\xC3\xA4" + long_key + "\": 1}}"}) {
     const Parsed p(text);
