@@ -78,8 +78,7 @@ std::vector<InNamespace> commands(const Plan& plan, const std::string& set, bool
       auto& ip = place->ip;
       ip += fmt::format("link set dev {} addrgenmode none gso_max_size {}\n", end->interface, kSegments);
       if (host)
-        ip += fmt::format("address add {}/24 dev {}\n", address(cable.a.place, std::stoll(cable.a.interface.substr(3))),
-                          end->interface);
+        ip += fmt::format("address add {}/24 dev {}\n", address(cable), end->interface);
       else if (!plan.routed)
         ip += fmt::format("link set dev {} master switch\n", end->interface);
       ip += fmt::format("link set dev {} up\n", end->interface);

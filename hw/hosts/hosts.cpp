@@ -84,6 +84,7 @@ std::string slots_file(const Plan& plan) {
 struct Counted {
   double sent = 0, received = 0, dropped = 0;
   bool up = false;
+  std::vector<std::string> addresses{};
 };
 
 double number(const Json* json) { return json && json->is_number() ? json->real() : 0; }
@@ -95,7 +96,8 @@ const Json* at(const Json* json, std::initializer_list<const char*> keys) {
 // By interface of a place.
 std::map<std::string, Counted> counters(const std::string& name) {
   std::map<std::string, Counted> all;
-  if (const auto links = Json::read(call_or_throw({"ip", "-n", name, "-s", "-j", "link"})); links && links->is_array())
+  if (const auto links = Json::read(call_or_throw({"ip", "-n", name, "-s", "-j", "address"}));
+      links && links->is_array())
     for (const auto& link : links->items()) {
       auto& one = all[link.find("ifname") ? link.find("ifname")->text() : ""];
       one.sent = number(at(&link, {"stats64", "tx", "bytes"}));
@@ -103,6 +105,9 @@ std::map<std::string, Counted> counters(const std::string& name) {
       // Both ends are up: said at once, other than by "operstate".
       if (const Json* flags = link.find("flags"))
         for (const auto& flag : flags->items()) one.up |= flag.text() == "LOWER_UP";
+      if (const Json* addresses = link.find("addr_info"))
+        for (const auto& address : addresses->items())
+          if (const Json* local = address.find("local")) one.addresses.push_back(local->text());
     }
   if (const auto queues = Json::read(call_or_throw({"tc", "-n", name, "-s", "-j", "qdisc"}));
       queues && queues->is_array())
@@ -150,7 +155,10 @@ Json state(const Plan& plan, const Made& made) {
                          {"shaped_bytes_per_s", plan.wire(cable).value()},
                          {"latency_s", to_seconds(cable.latency)},
                          {"latency_performed", made.netem && cable.latency > Time{}},
-                         {"loss", cable.loss}});
+                         {"loss", cable.loss},
+                         {"address", address(cable)},
+                         {"there", cable.there},
+                         {"back", cable.back}});
   json["hosts"] = std::move(hosts);
   json["switches"] = std::move(switches);
   json["links"] = std::move(links);
@@ -161,7 +169,8 @@ Json state(const Plan& plan, const Made& made) {
 Json up(const Plan& plan, Made made) {
   launch::HeldSignals signals;
   const auto go_on = [&] {
-    if (const auto signal = signals.ending()) throw backend::Interrupted{*signal};
+    if (const auto signal = signals.ending())
+      throw backend::Interrupted{*signal, fmt::format("the hosts '{}' were not made", made.set)};
   };
   Sets sets;
   sets.begin(made.set);
@@ -219,6 +228,7 @@ Json show(const std::string& set) {
     link["up"] = from.up && to.up;
     link["sent_bytes"] = from.sent, link["received_bytes"] = from.received;
     link["dropped_packets"] = from.dropped + to.dropped;
+    link["address_now"] = fmt::format("{}", fmt::join(from.addresses, " "));
     links.push_back(std::move(link));
   }
   json["links"] = std::move(links);

@@ -75,15 +75,14 @@ bool ended(const fs::path& process) {
 }
 
 // Kills until none is left.
-void end_all(const std::function<bool(const fs::path&)>& wanted, const char* where) {
+void end_all(const std::function<bool(const fs::path&)>& wanted) {
   const Time insist = dispatch::now() + kInsist;
   for (;;) {
     const auto left = processes([&](const fs::path& process) { return wanted(process) && !ended(process); });
     if (left.empty()) return;
-    if (dispatch::now() > insist) throw MachineError(fmt::format("process {} {} does not end", left.front(), where));
+    if (dispatch::now() > insist)
+      throw MachineError(fmt::format("process {} on one of the hosts does not end", left.front()));
     for (const pid_t pid : left) kill(pid, SIGKILL);
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {  // those that have become children of this process
-    }
     dispatch::sleep_until(dispatch::now() + kLookForEnd);
   }
 }
@@ -105,7 +104,7 @@ void require_rights() {
                       right.name));
   // A sandbox may forbid what the rights would allow.
   const pid_t child = fork();
-  if (child == 0) _exit(unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS) == 0 ? 0 : errno);
+  if (child == 0) _exit(unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID) == 0 ? 0 : errno);
   int status = 0;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -136,7 +135,7 @@ void remove(const std::vector<std::string>& names) {
   };
   if (within("/proc/self"))
     throw MachineError("this process runs on one of the hosts that it should remove; call it from outside");
-  end_all(within, "on one of the hosts");
+  end_all(within);
   for (const auto& name : names) {
     const auto file = kNamespaceFolder / name;
     umount2(file.c_str(), MNT_DETACH);  // not mounted where another mount namespace made it: the name remains to go
@@ -187,15 +186,6 @@ void enter(const std::string& name, const std::string& host, const fs::path& hos
   // What is mounted outside later is seen here, what is mounted here is not seen there.
   if (mount("", "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0) fail("mount");
   if (mount(hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0) fail("cannot replace /etc/hosts");
-}
-
-void end_those_with(const std::string& entry) {
-  end_all(
-      [&](const fs::path& process) {
-        const std::string all = '\0' + content(process / "environ");
-        return all.find('\0' + entry + '\0') != all.npos;
-      },
-      "that ran on the hosts");
 }
 
 }  // namespace rehearsal::hosts

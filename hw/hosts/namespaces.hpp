@@ -24,7 +24,4 @@ void inside(const std::string& name, const std::function<void()>& work);
 // run another program. Throws MachineError.
 void enter(const std::string& name, const std::string& host, const std::filesystem::path& hosts_file);
 
-// Ends all processes whose environment has this entry, "NAME=VALUE".
-void end_those_with(const std::string& entry);
-
 }  // namespace rehearsal::hosts

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -135,6 +136,7 @@ class Planner {
     const auto link = machine_.link(a, b);
     Cable cable;
     cable.a = {place_of(a), interface(a, b)}, cable.b = {place_of(b), interface(b, a)};
+    cable.there = fmt::format("{} to {}", name(a), name(b)), cable.back = fmt::format("{} to {}", name(b), name(a));
     cable.rate = link.rate, cable.left = health_.link(a, b);
     if (cable.left <= kDown) cable.left = 0;
     if (nic && a.index == 0 && cable.left == 0)
@@ -212,6 +214,10 @@ class Planner {
 }  // namespace
 
 std::string address(std::size_t host, std::int64_t nic) { return fmt::format("10.77.{}.{}", nic, host + 1); }
+
+std::string address(const Cable& cable) {
+  return cable.nic.empty() ? "" : address(cable.a.place, std::stoll(cable.a.interface.substr(std::strlen("nic"))));
+}
 
 Plan plan(const Machine& machine, const std::vector<cluster::Fault>& faults, const Settings& settings) {
   check(machine, settings);

@@ -41,12 +41,13 @@ struct End {
 };
 
 struct Cable {
-  End a, b;           // of a NIC: its host and its switch
-  Bandwidth rate;     // of the scaled cluster, without faults; both ways
-  double left = 1;    // share of it that faults leave; 0: the link is down
-  Time latency;       // of a message that leaves at `a` or, between switches, at either end
-  double loss = 0;    // of packets that leave at `a`
-  std::string nic{};  // "node 0 NIC 1", as faults name it; empty between switches
+  End a, b;                     // of a NIC: its host and its switch
+  Bandwidth rate;               // of the scaled cluster, without faults; both ways
+  double left = 1;              // share of it that faults leave; 0: the link is down
+  Time latency;                 // of a message that leaves at `a` or, between switches, at either end
+  double loss = 0;              // of packets that leave at `a`
+  std::string nic{};            // "node 0 NIC 1", as faults name it; empty between switches
+  std::string there{}, back{};  // both ways as predictions name them: "node 0 NIC 1 to leaf 0.0"
   bool down() const { return left == 0; }
 };
 
@@ -74,6 +75,7 @@ struct Plan {
 };
 
 std::string address(std::size_t host, std::int64_t nic);  // "10.77.0.1"
+std::string address(const Cable& cable);                  // of its NIC; empty between switches
 
 // Throws UserError: one node, more nodes than there can be hosts, NVLink between nodes, NICs that do not exist.
 Plan plan(const cluster::Machine& machine, const std::vector<cluster::Fault>& faults, const Settings& settings);

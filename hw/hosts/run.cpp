@@ -1,7 +1,12 @@
 // Commands on hosts, and the shell that mpirun calls in the place of ssh.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +15,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <optional>
 
 #include "backend/interrupted.hpp"
 #include "base/error.hpp"
@@ -24,7 +31,6 @@
 namespace rehearsal::hosts {
 namespace {
 
-constexpr const char* kMarker = "REHEARSAL_HOSTS_RUN";
 constexpr const char* kAllAddresses = "10.77.0.0/16";
 constexpr const char* kLargestEager = "4194304";
 constexpr int kMasterPort = 29500;  // torchrun's
@@ -43,16 +49,17 @@ std::vector<Host> hosts_of(const Json& state) {
   return all;
 }
 
+int status_of(int waited) { return WIFSIGNALED(waited) ? 128 + WTERMSIG(waited) : WEXITSTATUS(waited); }
+
 void suggest(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
 
 // What mpirun, and what others start by themselves, need to find the hosts. Open MPI reads its options here.
-void prepare_environment(const std::string& set, const std::vector<Host>& hosts, const std::string& marker) {
+void prepare_environment(const std::string& set, const std::vector<Host>& hosts) {
   const std::string program = launch::this_program();
   const char* path = std::getenv("PATH");
   const auto folder = std::filesystem::path(program).parent_path().string();
   setenv("PATH", path ? (folder + ":" + path).c_str() : folder.c_str(), 1);
   setenv("REHEARSAL_HOSTS", set.c_str(), 1);
-  setenv(kMarker, marker.c_str(), 1);
   setenv("OMPI_MCA_plm", "rsh", 1);
   setenv("OMPI_MCA_plm_rsh_agent", fmt::format("{} hosts enter {}", program, set).c_str(), 1);
   setenv("OMPI_MCA_plm_rsh_no_tree_spawn", "1", 1);
@@ -88,27 +95,26 @@ void prepare_environment(const std::string& set, const std::vector<Host>& hosts,
   }
 }
 
+// The commands, and all that comes of them. They are in a space of process numbers whose first process makes this: when
+// that ends, however it does, the kernel ends all others in it.
 class Running {
  public:
-  Running(const std::string& set, const Command& command)
-      : state_(require(set)), lock_(use(set)), marker_(std::to_string(getpid())) {
-    const auto hosts = hosts_of(state_);
-    const auto slots = static_cast<std::size_t>(state_.find("ranks_per_host")->real());
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what loses its parent on the hosts becomes a child of this process
+  Running(const std::string& set, const Json& state, const Command& command, launch::HeldSignals& signals)
+      : signals_(signals) {
+    const auto hosts = hosts_of(state);
+    const auto slots = static_cast<std::size_t>(state.find("ranks_per_host")->real());
+    prepare_environment(set, hosts);
     const std::size_t ranks = command.every_rank ? hosts.size() * slots : 1;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const pid_t parent = getpid(), child = fork();
+      const pid_t child = fork();
       if (child < 0) throw MachineError(fmt::format("cannot start a process: {}", std::strerror(errno)));
       if (child > 0) {
         children_.push_back(child);
         continue;
       }
-      prctl(PR_SET_PDEATHSIG, SIGTERM);
-      if (getppid() != parent) _exit(kMachine);
       pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
       std::signal(SIGPIPE, SIG_DFL);
       std::signal(SIGXFSZ, SIG_DFL);
-      prepare_environment(set, hosts, marker_);
       if (command.every_rank)
         for (const auto& [name, value] : {std::pair{"RANK", rank},
                                           {"WORLD_SIZE", ranks},
@@ -119,36 +125,23 @@ class Running {
     }
   }
 
-  ~Running() {
-    for (const pid_t child : children_) kill(child, SIGKILL);
-    try {
-      end_those_with(fmt::format("{}={}", kMarker, marker_));
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "rehearse: warning: {}\n", error.what());
-    }
-    prctl(PR_SET_CHILD_SUBREAPER, 0);
-  }
-
+  // Once they have ended: that of the first that failed.
   int status() {
     int first = 0;
-    std::optional<int> asked;  // a signal
     Time insist;
     while (!children_.empty()) {
       int status = 0;
       for (pid_t ended = 0; (ended = waitpid(-1, &status, WNOHANG)) > 0;) {
         if (std::erase(children_, ended) == 0 || status == 0) continue;
-        if (first == 0) first = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (first == 0) first = status_of(status);
         if (insist == Time{}) insist = end_the_others();
       }
       if (children_.empty()) break;
-      if (const auto signal = signals_.ending()) {
-        if (!asked) asked = signal, insist = end_the_others(*signal);
-      }
+      if (const auto signal = signals_.ending(); signal && insist == Time{}) insist = end_the_others(*signal);
       if (insist != Time{} && dispatch::now() > insist)
         for (const pid_t child : children_) kill(child, SIGKILL);
       dispatch::sleep_until(dispatch::now() + kLook);
     }
-    if (asked) throw backend::Interrupted{*asked};
     return first;
   }
 
@@ -159,18 +152,57 @@ class Running {
     return dispatch::now() + kGrace;
   }
 
-  launch::HeldSignals signals_;
-  const Json state_;
-  const FolderLock lock_;
-  const std::string marker_;
+  launch::HeldSignals& signals_;
   std::vector<pid_t> children_;
 };
+
+// The process that leads the others ends with its parent. Numbers go on from its own outside, since Open MPI calls jobs
+// and files by them and by the name of the host, which other sets have too.
+void lead(pid_t outside) {
+  if (mount("", "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0 || mount("proc", "/proc", "proc", 0, nullptr) != 0)
+    throw MachineError(fmt::format("cannot mount /proc for the hosts: {}", std::strerror(errno)));
+  std::ofstream("/proc/sys/kernel/ns_last_pid") << outside << std::flush;  // not every kernel has it
+}
 
 }  // namespace
 
 int run(const std::string& set, const Command& command) {
   require_rights();
-  return Running(set, command).status();
+  const auto state = require(set);
+  const auto lock = use(set);
+  launch::HeldSignals signals;
+  int parent[2];  // at its end the parent is gone
+  if (pipe2(parent, O_CLOEXEC) != 0) throw MachineError(fmt::format("pipe: {}", std::strerror(errno)));
+  const pid_t outside = getpid();
+  const auto leader = static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0));
+  if (leader == 0) {
+    try {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(parent[1]);
+      pollfd gone{parent[0], POLLIN, 0};
+      if (poll(&gone, 1, 0) != 0) _exit(kMachine);
+      lead(outside);
+      _exit(Running(set, state, command, signals).status());
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "rehearse: error: {}\n", error.what());
+      _exit(kMachine);
+    }
+  }
+  close(parent[0]);
+  std::optional<int> asked;  // a signal
+  int status = 0;
+  pid_t ended = leader < 0 ? -1 : 0;
+  const int why = errno;
+  for (; ended == 0; ended = waitpid(leader, &status, WNOHANG)) {
+    dispatch::sleep_until(dispatch::now() + kLook);
+    if (const auto signal = signals.ending(); signal && !asked) asked = signal, kill(leader, *signal);
+  }
+  close(parent[1]);
+  if (ended < 0) throw MachineError(fmt::format("cannot start a process: {}", std::strerror(why)));
+  if (asked)
+    throw backend::Interrupted{*asked, fmt::format("'{}' on the hosts '{}' was ended, with all that it had started",
+                                                   fmt::join(command.words, " "), set)};
+  return status_of(status);
 }
 
 void enter(const std::string& set, const std::string& host, const std::vector<std::string>& words) {

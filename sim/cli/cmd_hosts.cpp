@@ -24,8 +24,10 @@ const CommandText kHostsText{
         "their rate, joined by switches as the topology joins them. What is measured over them speaks of that cluster, "
         "its rates divided by --scale.",
     .more =
-        "up makes them, show says what has passed each link, down removes them with all that runs on them; show and "
-        "down need no scenario. run starts COMMAND on the first host, in an environment in which mpirun starts ranks "
+        "up makes them, show says what has passed each link, down removes them with all that runs on them; show needs "
+        "no "
+        "scenario, and down takes none. run starts COMMAND on the first host, in an environment in which mpirun starts "
+        "ranks "
         "on all of them. Without a command it measures the scenario (--backend mpi --compute timed); what begins "
         "with a dash behind -- are further options of measure.\n"
         "\n"
@@ -111,6 +113,10 @@ int run_hosts(Session& session, const Arguments& arguments) {
     throw UserError(fmt::format("'rehearse hosts {}' takes one scenario, found also '{}'{}", line->operands[0],
                                 printable(line->operands[2]),
                                 request.action == Action::run ? "; a command stands behind --" : ""));
+  if (request.action == Action::down && line->operands.size() == 2)
+    throw UserError(
+        fmt::format("'rehearse hosts down' takes no scenario, found '{}'; it removes the hosts '{}' (--name)",
+                    printable(line->operands[1]), printable(request.name)));
   const auto belongs = [&](const char* option, std::initializer_list<Action> to, const char* text) {
     if (line->has(option) && std::find(to.begin(), to.end(), request.action) == to.end())
       throw UserError(fmt::format("--{} belongs to {}", option, text));

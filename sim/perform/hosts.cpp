@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
@@ -54,9 +55,16 @@ hosts::Plan plan_of(const HostsRequest& request, double scale) {
 
 bool is_true(const Json& json) { return json.dump() == "true"; }
 
+// Known of links as they are now.
+bool has_other_address(const Json& link) {
+  const Json* now = link.find("address_now");
+  return now && now->text() != link.find("address")->text();
+}
+
 std::string link_state(const Json& link) {
   if (link.find("left")->real() == 0) return "down";
   if (const Json* up = link.find("up"); up && !is_true(*up)) return "down now";
+  if (has_other_address(link)) return "other address";
   std::string state;
   if (const double left = link.find("left")->real(); left < 1) state = fmt::format("{:g} of its rate", left);
   if (const double loss = link.find("loss")->real(); loss > 0)
@@ -154,13 +162,17 @@ std::vector<std::string> words(const HostsRequest& request, const Json& state, c
   return all;
 }
 
-// Links that should be up and are not.
-std::vector<std::string> cut_off(const Json& state) {
+// What is not as `up` made it: links that are down, and addresses, of which two hosts may have the same now.
+std::vector<std::string> changed(const Json& state) {
   std::vector<std::string> all;
-  for (const auto& link : state.find("links")->items())
+  for (const auto& link : state.find("links")->items()) {
+    const auto end = fmt::format("{} ({})", link.find("from")->text(), link.find("interface")->text());
     if (link.find("left")->real() > 0 && !is_true(*link.find("up")))
-      all.push_back(fmt::format("the link of {} ({}) to {} is down", link.find("from")->text(),
-                                link.find("interface")->text(), link.find("to")->text()));
+      all.push_back(fmt::format("the link of {} to {} is down", end, link.find("to")->text()));
+    if (has_other_address(link))
+      all.push_back(fmt::format("{} has the address '{}', and was given {}", end, link.find("address_now")->text(),
+                                link.find("address")->text()));
+  }
   return all;
 }
 
@@ -174,8 +186,13 @@ int hosts(const HostsRequest& request, const cli::CommonOptions& common) {
       const auto plan = plan_of(request, request.scale);
       const auto described = changes(request.loaded->concrete->cluster, plan.scale);
       const auto state = hosts::up(plan, {.set = request.name, .scenario = request.scenario, .changes = described});
-      if (request.write_scaled) request.write_scaled(described);
-      emit(state, common);
+      try {
+        if (request.write_scaled) request.write_scaled(described);
+        emit(state, common);
+      } catch (...) {  // who does not learn what was made does not use it
+        hosts::down(request.name);
+        throw;
+      }
       return 0;
     }
     case Action::down: {
@@ -195,7 +212,7 @@ int hosts(const HostsRequest& request, const cli::CommonOptions& common) {
       }
       if (request.action == Action::run) {
         const int status = hosts::run(request.name, {words(request, state, common), request.every_rank});
-        if (status != 0) cli::warn(common, cut_off(hosts::show(request.name)));
+        if (status != 0) cli::warn(common, changed(hosts::show(request.name)));
         return status;
       }
       emit(state, common);

@@ -1,42 +1,18 @@
 #!/usr/bin/env python3
-"""`rehearse hosts` for real: rates of TCP streams, loss, routes, ranks of mpirun on hosts of their own, a host that is cut
-off, and that nothing is left behind. Skipped, with the reason, where this process may not make network namespaces."""
+"""`rehearse hosts` for real: rates of TCP streams, loss, routes, ranks of mpirun on hosts of their own, and
+that nothing is left behind. Skipped, with the reason, where this process may not make network namespaces."""
 import json
-import os
-import pathlib
-import shutil
 import signal
 import subprocess
 import sys
 import time
 
-os.environ["PATH"] += ":/usr/sbin:/sbin"  # where ip is, also for users whose path has it not
-HERE = pathlib.Path(__file__).resolve().parent
-BINARY = sys.argv[1]
-SCENARIO = str(HERE / "three-hosts.yaml")
-NAME = f"test-{os.getpid()}"
+from support import BINARY, NAME, SCENARIO, around, call, done, hosts, space, why_not
+
 ALL_RANKS = 3
 # Of a stream's rate to what is said: never more, and at least the half, which a busy machine passes on too. How near it is
 # on a quiet one, tools/hosts-measure says.
 MORE, LEAST = 1.07, 0.5
-
-
-def call(*words, **options):
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, **options)
-
-
-def hosts(action, *words, name=NAME):
-    command = [BINARY, "hosts", action, "--name", name]
-    return call(*command, *words)
-
-
-def done(ran):
-    assert ran.returncode == 0, (ran.args, ran.returncode, ran.stdout, ran.stderr)
-    return ran.stdout
-
-
-def space(host, name=NAME):
-    return f"rehearsal-{name}.{host}"
 
 
 def python(host, code, name=NAME):
@@ -128,32 +104,6 @@ def measured(said):
     assert min(sent) > 3 * 4 * parameters, sent  # three iterations went over these links
 
 
-def cut_off():
-    """A NIC goes down while ranks exchange: status 3, and the host is named."""
-    command = [BINARY, "hosts", "run", SCENARIO, "--name", NAME, "--", "--iterations", "1000", "--timeout", "3s"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        # Starting ranks has a limit of its own, so they exchange first: 20 MB more than what went before.
-        def sent():
-            links = json.loads(call("ip", "-n", space("node2"), "-s", "-j", "link", "show", "nic0").stdout)
-            return links[0]["stats64"]["tx"]["bytes"]
-
-        before, patience = sent(), time.monotonic() + 60
-        while sent() < before + 20e6 and time.monotonic() < patience:
-            time.sleep(0.1)
-        done(call("ip", "-n", space("node2"), "link", "set", "nic0", "down"))
-        begin = time.monotonic()
-        err = running.communicate(timeout=60)[1]
-    finally:
-        running.terminate()
-        running.wait(timeout=20)
-    assert running.returncode == 3, (running.returncode, err)
-    assert "node2" in err and "the link of node2 (nic0) to leaf0-0 is down" in err, err
-    for host in "node0", "node1", "node2":
-        assert not call("ip", "netns", "pids", space(host)).stdout.split(), host
-    print(f"a cut host ends the run after {time.monotonic() - begin:.1f} s")
-
-
 def killed(before):
     """SIGKILL in the middle of up, at several moments: the next call removes what it left."""
     for moment in 0.03, 0.1, 0.2:
@@ -227,29 +177,9 @@ def refusals():
     assert ran.returncode == 2 and "rehearse hosts up" in ran.stderr, ran
 
 
-def around():
-    return call("ip", "netns", "list").stdout, call("ip", "-br", "link").stdout, os.path.exists("/run/rehearsal-hosts")
-
-
-def what_is_missing():
-    """Asked of the kernel without the program: namespaces, pairs of interfaces, bridges and token buckets."""
-    if not shutil.which("ip") or not shutil.which("tc"):
-        return "find ip and tc (iproute2)"
-    probe = f"probe-{os.getpid()}"
-    steps = [f"ip netns add {probe}", f"ip -n {probe} link add name one type veth peer name two", f"ip -n {probe} link add name three type bridge",
-             f"tc -n {probe} qdisc add dev one root tbf rate 1mbit burst 16k latency 20ms"]
-    failed = next((step for step in steps if call(*step.split()).returncode != 0), "")
-    call("ip", "netns", "del", probe)
-    return failed
-
-
 def main():
-    trial = hosts("down")
-    if trial.returncode != 0:
-        print("skipped:", trial.stderr.strip())
-        return 77
-    if lacking := what_is_missing():
-        print("skipped: this machine cannot:", lacking)
+    if why := why_not():
+        print("skipped:", why)
         return 77
     before = around()
     try:
@@ -261,7 +191,6 @@ def main():
         streams(said)
         ranks_have_hosts()
         measured(said)
-        cut_off()
         lossy()
         routed()
         two_sets()
