@@ -16,7 +16,8 @@ dispatch::LinkProbe probe_loopback(unsigned ranks, const dispatch::Algorithms& a
   for (unsigned r = 0; r < ranks; r++)
     threads.emplace_back([&, r] {
       try {
-        probes[r] = dispatch::probe(hub.transport(RankId(r)), RankId(r), ranks, algorithms);
+        dispatch::Progress unwatched;
+        probes[r] = dispatch::probe(hub.transport(RankId(r)), RankId(r), ranks, algorithms, unwatched);
       } catch (...) {
         errors[r] = std::current_exception();
         hub.stop();

@@ -22,14 +22,17 @@ using graph::EndpointKind;
 constexpr std::array<std::size_t, 11> kSizes = {64,       256,      1 << 10,   2 << 10, 4 << 10, 8 << 10,
                                                 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr std::array kKinds = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather};
-constexpr int kWarmup = 4, kRounds = 24;
+constexpr int kWarmup = 4, kRounds = 24, kFewestRounds = kWarmup + 4;
+const Time kLongest = seconds(4);        // of all rounds, where a network is slow
 constexpr std::size_t kCold = 32 << 20;  // larger than the caches of one core
 constexpr std::size_t kMostBuffers = 64;
 
-// Time between the starts of two rounds: several times a round on a slow machine (0.5 GB/s).
+// Time between the starts of two rounds, unless a network is slower: several times a round on a slow machine (0.5
+// GB/s).
 Time gap(std::size_t bytes) { return seconds(200e-6 + double(bytes) * 2e-9); }
 
 Time median(std::vector<Time> times) {
+  if (times.empty()) return {};
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
@@ -53,58 +56,78 @@ void poke_until(Transport& transport, Time when) {
   while (now() < when);
 }
 
-// In the first half of the rounds the receiver waits; in the second half it comes half a gap later.
-LinkSample probe_link(Transport& transport, RankId rank, EndpointId endpoint, std::size_t bytes) {
-  const Time start = transport.agree_on_start(), pause = gap(bytes);
+// The rounds of one size, the same on all ranks.
+struct Pace {
+  Time pause;  // between the starts of two
+  int rounds = kRounds;
+};
+
+// One is tried first: all ranks know how long it lasts, because all know when it begins and when the next may.
+template <class Round>
+Pace pace(Transport& transport, std::size_t bytes, const Round& round) {
+  const Time before = transport.agree_on_start(), start = transport.agree_on_start();
+  round(start);
+  const Time lasts = (transport.agree_on_start() - start) - (start - before);
+  const Time pause = std::max(gap(bytes), 3 * lasts);
+  return {pause, std::clamp(static_cast<int>(kLongest / pause), kFewestRounds, kRounds)};
+}
+
+// In the first half of the rounds the receiver waits; in the second half it comes half a pause later, as one does that
+// was busy: the transport was not driven for it meanwhile. The sender's time is since the common start, which both know
+// by their own clock.
+LinkSample probe_link(Transport& transport, RankId rank, EndpointId endpoint, std::size_t bytes, Progress& progress) {
   Rotating buffers(bytes);
   std::vector<Time> post, take, latency;
-  for (int round = 0; round < 2 * kRounds; ++round) {
-    const Time at = start + round * pause;
-    const bool early = round < kRounds, counts = round % kRounds >= kWarmup;
+  const auto round = [&](Time start, Time at, int number, Time late, bool counts) {
     const auto buffer = buffers.next();
+    ++progress.moves;
     if (rank.value == 0) {
       poke_until(transport, at);
-      const Time begin = now();
-      std::memcpy(buffer.data(), &begin, sizeof begin);
+      const Time begin = now(), since = begin - start;
+      std::memcpy(buffer.data(), &since, sizeof since);
       transport.post(endpoint, buffer, Time{});
       if (counts) post.push_back(now() - begin);
-    } else {
-      // A late receiver models one that was busy: the transport was not driven for it meanwhile.
-      if (early)
-        poke_until(transport, at - Time(pause.count() / 4));
-      else
-        sleep_until(at + Time(pause.count() / 2));
+    } else if (rank.value == 1) {
+      late > Time{} ? sleep_until(at + late) : poke_until(transport, at);
       const Time begin = now();
-      while (!transport.arrived(endpoint, static_cast<std::uint32_t>(round))) sched_yield();
+      while (!transport.arrived(endpoint, static_cast<std::uint32_t>(number))) sched_yield();
       transport.take(endpoint, buffer);
       const Time end = now();
-      Time sent;
-      std::memcpy(&sent, buffer.data(), sizeof sent);
-      if (counts) early ? latency.push_back(end - sent) : take.push_back(end - begin);
+      Time since;
+      std::memcpy(&since, buffer.data(), sizeof since);
+      if (counts) late > Time{} ? take.push_back(end - begin) : latency.push_back(end - start - since);
     }
+  };
+  const Pace pace = dispatch::pace(transport, bytes, [&](Time start) { round(start, start, 0, {}, false); });
+  const Time start = transport.agree_on_start(), quarter(pace.pause.count() / 4);
+  for (int i = 0; i < 2 * pace.rounds; ++i) {
+    const bool early = i < pace.rounds;
+    round(start, start + i * pace.pause, i, early ? Time{} : 2 * quarter, i % pace.rounds >= kWarmup);
   }
-  poke_until(transport, start + 2 * kRounds * pause);
-  if (rank.value == 0) return {.size = Bytes(bytes), .post = median(post), .take = {}, .latency = {}};
-  return {.size = Bytes(bytes), .post = {}, .take = median(take), .latency = median(latency)};
+  poke_until(transport, start + 2 * pace.rounds * pace.pause);
+  return {.size = Bytes(bytes), .post = median(post), .take = median(take), .latency = median(latency)};
 }
 
 Time probe_collective(Transport& transport, EndpointId group, CollectiveKind kind, std::size_t ranks, std::size_t bytes,
-                      const Algorithms& algorithms) {
+                      const Algorithms& algorithms, Progress& progress) {
   const std::size_t part = std::max<std::size_t>(1, bytes / sizeof(float) / ranks), whole = part * ranks;
   const std::size_t in = kind == CollectiveKind::all_gather ? part : whole;
   const std::size_t out = kind == CollectiveKind::reduce_scatter ? part : whole;
   Rotating ins(in * sizeof(float)), outs(out * sizeof(float));
-  // A ring passes the array twice and adds; with many ranks on one memory each pass shares its bandwidth.
-  const Time pause = gap(bytes * 2 * ranks), start = transport.agree_on_start();
   const auto execution = algorithms ? algorithms(kind, ranks, Bytes(whole * sizeof(float))) : collective::Execution();
   std::vector<Time> lasts;
-  for (int round = 0; round < kRounds; ++round) {
-    poke_until(transport, start + round * pause);
+  const auto round = [&](Time at, bool counts) {
+    ++progress.moves;
+    poke_until(transport, at);
     const Time begin = now();
     transport.join(group, kind, Precision::fp32, ins.next(), outs.next(), execution.algorithm ? &execution : nullptr);
     while (!transport.joined(group)) sched_yield();
-    if (round >= kWarmup) lasts.push_back(now() - begin);
-  }
+    if (counts) lasts.push_back(now() - begin);
+  };
+  // A ring passes the array twice and adds; with many ranks on one memory each pass shares its bandwidth.
+  const Pace pace = dispatch::pace(transport, bytes * 2 * ranks, [&](Time start) { round(start, false); });
+  const Time start = transport.agree_on_start();
+  for (int i = 0; i < pace.rounds; ++i) round(start + i * pace.pause, i >= kWarmup);
   return median(lasts);
 }
 
@@ -126,7 +149,8 @@ graph::TaskGraph probe_graph(std::size_t ranks) {
       const WorkId message = builder.intern(graph::Message{.size = Bytes(size), .gathered = {}});
       program.add({r == 0 ? message : receive, r == 0 ? graph::Lane::send : graph::Lane::receive, {}, end.value, {}});
     }
-    members.push_back({builder.add_rank(builder.add(std::move(program).finish()), 1, std::uint32_t(r)), group});
+    members.push_back(
+        {builder.add_rank(builder.add(std::move(program).finish()), 1, std::uint32_t(r), std::uint32_t(r)), group});
   }
   for (std::size_t i = 0; ranks > 1 && i < kSizes.size(); ++i)
     builder.connect(RankId(0), EndpointId(1 + i), RankId(1), EndpointId(1 + i));
@@ -134,21 +158,17 @@ graph::TaskGraph probe_graph(std::size_t ranks) {
   return std::move(builder).finish();
 }
 
-LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks, const Algorithms& algorithms) {
+LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks, const Algorithms& algorithms,
+                Progress& progress) {
   wake_precisely();
   LinkProbe result;
   result.ranks = ranks;
-  for (std::size_t i = 0; ranks > 1 && i < kSizes.size(); ++i) {
-    if (rank.value < 2)
-      result.links.push_back(probe_link(transport, rank, EndpointId(1 + i), kSizes[i]));
-    else
-      transport.agree_on_start(),
-          result.links.push_back({.size = Bytes(kSizes[i]), .post = {}, .take = {}, .latency = {}});
-  }
+  for (std::size_t i = 0; ranks > 1 && i < kSizes.size(); ++i)
+    result.links.push_back(probe_link(transport, rank, EndpointId(1 + i), kSizes[i], progress));
   for (CollectiveKind kind : kKinds)
     for (std::size_t size : kSizes)
       result.collectives.push_back(
-          {kind, Bytes(size), probe_collective(transport, EndpointId(0), kind, ranks, size, algorithms)});
+          {kind, Bytes(size), probe_collective(transport, EndpointId(0), kind, ranks, size, algorithms, progress)});
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dispatch/rank_loop.hpp"
 #include "dispatch/transport.hpp"
 
 namespace rehearsal::dispatch {
@@ -32,15 +33,17 @@ struct LinkProbe {
   std::vector<CollectiveSample> collectives;
 };
 
-// A graph with the connections that the probe needs: prepared like any other, but never run.
+// A graph with the connections that the probe needs: prepared like any other, but never run. Each rank has a node of
+// its own, so that where there are several hosts their links are measured.
 graph::TaskGraph probe_graph(std::size_t ranks);
 
 // The algorithm whose steps are sent for a collective of all ranks; one without, or no function: as the transport's
 // library performs it. The same in all ranks.
 using Algorithms = std::function<collective::Execution(CollectiveKind kind, std::size_t ranks, Bytes size)>;
 
-// The measurements of one rank; all ranks of a probe_graph call it at the same time. Takes about two seconds.
-LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks, const Algorithms& algorithms = {});
+// The measurements of one rank; all ranks of a probe_graph call it at the same time. Takes a few seconds, and up to a
+// minute over a slow network.
+LinkProbe probe(Transport& transport, RankId rank, std::size_t ranks, const Algorithms& algorithms, Progress& progress);
 LinkProbe merge(const std::vector<LinkProbe>& ranks);
 
 // Lines of text, for probes that cross processes; read_probe() throws MachineError when they are cut short.

@@ -108,6 +108,13 @@ Timeline assemble(const graph::TaskGraph& graph, std::vector<RankResult> ranks, 
     timeline.end = timeline.iterations[timeline.median_iteration].end;
   }
 
+  // Two clocks may be off from that of rank 0 to different sides.
+  Time second;
+  for (const RankResult& rank : ranks)
+    second = std::max(second, std::min(rank.clock_error, timeline.clock_error)),
+    timeline.clock_error = std::max(timeline.clock_error, rank.clock_error);
+  timeline.clock_error += second;
+
   Circumstances around{.lengths = timeline.iteration_end, .cores = std::thread::hardware_concurrency()};
   for (const RankResult& rank : ranks) {
     if (real) timeline.peak_bytes.push_back(rank.learned.peak);

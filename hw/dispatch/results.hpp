@@ -19,6 +19,7 @@ struct RankResult {
   Learned learned;                          // real compute
   Usage used;                               // during the measured iterations
   bool raised_priority = false;
+  Time clock_error;  // of this rank's clock against that of rank 0; none on one host
 };
 
 // `ranks` in RankId order. A send ends when its receive saw the data arrive. Fills iterations, the median iteration,

@@ -113,6 +113,7 @@ void all_fields(Archive& archive, Result& result) {
   archive(result.used.stolen);
   archive(result.used.waited);
   archive(result.raised_priority);
+  archive(result.clock_error);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ struct ClockOffset {
 };
 
 // Each rank asks rank 0 for the time repeatedly; the exchange with the shortest round trip counts, because it bounds
-// the error by half of that (Cristian 1989). Collective over `all`. Does not detect drift.
+// the error by half of that (Cristian 1989). Collective over `all`. Called again it shows the drift.
 ClockOffset measure_clock(MPI_Comm all);
 
 }  // namespace rehearsal::mpi

@@ -42,8 +42,12 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
 
   dispatch::LinkProbe probe_links() override {
     return job_->guarded([&] {
-      MpiTransport transport(graph_, rank_, manner(has_core_each(), nullptr));
-      dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size(), algorithms_);
+      std::atomic<bool> stop{false};
+      MpiTransport transport(graph_, rank_, manner(has_core_each(), &stop));
+      dispatch::Progress progress;
+      job_->presence().begin(progress, RunOptions().timeout, stop);
+      dispatch::LinkProbe mine = dispatch::probe(transport, rank_, graph_.ranks().size(), algorithms_, progress);
+      job_->presence().end();
       mine.single_copy = launch::single_copy_works();
       std::vector<dispatch::LinkProbe> all;
       for (const std::string& one : job_->publish(dispatch::write(mine))) all.push_back(dispatch::read_probe(one));
@@ -80,6 +84,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
         if (step >= options.warmup) result.iterations.push_back(std::move(spans));
       }
       result.used = dispatch::usage() - before;
+      result.clock_error = clock_error();
     } catch (const dispatch::Stopped&) {
       job_->presence().end();
       throw MachineError(fmt::format("nothing has moved for ten times {}; this rank stands at:\n{}",
@@ -94,17 +99,21 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
     return result;
   }
 
+  // At any time of the run: what the clocks have drifted since adds to what is not known of them now.
+  Time clock_error() const {
+    if (ranks_here_ == graph_.ranks().size()) return {};
+    const auto [offset, error] = measure_clock(MPI_COMM_WORLD);
+    return std::max(clock_.error, error + std::max(offset - clock_.offset, clock_.offset - offset));
+  }
+
   // Reports to the process that makes the timeline: the parent, or rank 0 of a job without one.
   Timeline report(const RankResult& result, const RunOptions& options) {
-    std::int64_t error = clock_.error.count();
-    check(MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
     std::vector<RankResult> all;
     for (const std::string& one : job_->publish(dispatch::write(result))) all.push_back(dispatch::read(one));
     if (all.empty()) return {};
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, all);
     Timeline timeline = dispatch::assemble(graph_, std::move(all), "mpi", options.compute);
     timeline.engine = "processes";
-    timeline.clock_error = Time(error);
     return timeline;
   }
 

@@ -1,4 +1,6 @@
 // What a performed step has besides.
+#include <optional>
+
 #include "report/run_report.hpp"
 
 namespace rehearsal::report {
@@ -16,6 +18,11 @@ Shown<Result> iterations() {
             [](auto& r) -> const Spread& { return r.measured->iterations; })
       .figure("each_s", Unit::seconds, "each", "in order", [](auto& r) { return r.timeline.iteration_end; })
       .figure("predicted_s", Unit::seconds, "predicted", "", [](auto& r) { return r.measured->predicted; })
+      .figure("clock_error_s", Unit::seconds, "clocks", "of several hosts: by how much two may be apart",
+              [](auto& r) {
+                return r.timeline.clock_error > Time{} ? std::optional(r.timeline.clock_error) : std::nullopt;
+              })
+      .or_left_out()
       .figure("disturbed", "disturbed", "", [](auto& r) { return !r.timeline.disturbances.empty(); })
       .figure("disturbances", "disturbances", "what else the machine did",
               [](auto& r) { return r.timeline.disturbances; });

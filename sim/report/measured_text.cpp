@@ -41,6 +41,7 @@ void measured_facts(const answer::Result& run, std::vector<Fact>& facts) {
     facts.push_back({"Predicted",
                      {show(m.predicted), to_seconds(m.predicted), "/iterations/predicted_s"},
                      predicted_error(m.predicted / m.iterations.median - 1) + " than measured"});
+  if (const auto clocks = clocks_note(timeline); !clocks.empty()) facts.push_back({"Clocks", {clocks}});
   if (m.collectives) facts.push_back({"Collectives", {collectives_note(*m.collectives)}});
   if (const auto& peaks = timeline.peak_bytes; !peaks.empty())
     facts.push_back(
@@ -75,6 +76,12 @@ std::string iterations_note(const timeline::Spread& s) {
 std::string collectives_note(backend::Collectives how) {
   return how == backend::Collectives::own ? "own: the steps of the algorithms that were predicted"
                                           : "library: as the transport's own library performs them";
+}
+
+std::string clocks_note(const timeline::Timeline& timeline) {
+  if (timeline.clock_error <= Time{}) return "";
+  return fmt::format("those of two hosts may be {} apart; differences below that say nothing",
+                     show(timeline.clock_error));
 }
 
 std::string predicted_error(double error) {

@@ -13,6 +13,9 @@ std::string iterations_note(const timeline::Spread& iterations);
 
 std::string collectives_note(backend::Collectives how);
 
+// How well the clocks of several hosts were aligned; empty on one.
+std::string clocks_note(const timeline::Timeline& timeline);
+
 // Prediction and memory compared with the measurement. Requires `run.measured`.
 void measured_facts(const answer::Result& run, std::vector<page::Fact>& facts);
 

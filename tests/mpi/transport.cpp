@@ -246,7 +246,8 @@ int rank_program(const std::string& what) {
     if (what == "probe") {
       const graph::TaskGraph graph = dispatch::probe_graph(all.size());
       MpiTransport transport(graph, RankId(all.rank()), {.spin = true, .clock = {}, .stop = nullptr});
-      job.publish(dispatch::write(dispatch::probe(transport, RankId(all.rank()), all.size())));
+      dispatch::Progress unwatched;
+      job.publish(dispatch::write(dispatch::probe(transport, RankId(all.rank()), all.size(), {}, unwatched)));
     } else {
       transport_rank(all, what == "spin");
       job.publish("right");

@@ -116,6 +116,17 @@ TEST_CASE("of an even number of iterations the lower median is shown, and clocks
   CHECK(timeline.iterations[0].end[1] == Time(5));  // not before it began
 }
 
+TEST_CASE("two clocks may be off from that of rank 0 to different sides: the two worst add up") {
+  const graph::TaskGraph graph = pair(Lane::send);
+  std::vector<RankResult> ranks(2);
+  for (auto& rank : ranks) rank.iterations = {{times({0, 5}), times({5, 9})}};
+  CHECK(assemble(graph, ranks, "x", backend::Compute::timed).clock_error == Time{});
+  ranks[1].clock_error = Time(30);
+  CHECK(assemble(graph, ranks, "x", backend::Compute::timed).clock_error == Time(30));
+  ranks[0].clock_error = Time(12);
+  CHECK(assemble(graph, ranks, "x", backend::Compute::timed).clock_error == Time(42));
+}
+
 TEST_CASE("what disturbs a run") {
   // Two cores, ten iterations; processor seconds of others, of the hypervisor and of the ranks in one second of wall
   // time.
@@ -171,11 +182,12 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   result.learned.disk = {"io_uring", Bytes(4096), Bytes(1)};
   result.used = {Time(-3), Time(4), Time(5), Time(6)};
   result.raised_priority = true;
+  result.clock_error = Time(8);
   result.learned.devices = {{.kernels = 3, .kernel_time = Time(9), .unavailable = "no", .taken = Bytes(5)}};
   const std::string bytes = write(result);
   // 8 bytes for each length (1 + 4 + 1 + 1 + 1 + 3, of three lists that are empty, of two lists and two texts = 18) and
-  // each of the 10 times, 3 doubles, 14 integers and a yes or no; 4 for each of the 4 floats; 10 letters.
-  CHECK(bytes.size() == 8 * (18 + 10 + 3 + 15) + 4 * 4 + 10);
+  // each of the 11 times, 3 doubles, 14 integers and a yes or no; 4 for each of the 4 floats; 10 letters.
+  CHECK(bytes.size() == 8 * (18 + 11 + 3 + 15) + 4 * 4 + 10);
   const RankResult back = read(bytes);
   REQUIRE(back.learned.devices.size() == 1);
   CHECK(back.learned.devices.front().kernels == 3);
@@ -197,6 +209,7 @@ TEST_CASE("results survive the way as bytes, and a cut is noticed at every place
   CHECK(back.learned.disk.means == "io_uring");
   CHECK(back.learned.disk.length == Bytes(4096));
   CHECK(back.learned.disk.cached == Bytes(1));
+  CHECK(back.clock_error == Time(8));
   CHECK(back.used.own == Time(-3));
   CHECK(back.used.machine == Time(4));
   CHECK(back.used.stolen == Time(5));
