@@ -23,7 +23,7 @@ constexpr std::array<std::size_t, 11> kSizes = {64,       256,      1 << 10,   2
                                                 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 constexpr std::array kKinds = {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather};
 constexpr int kWarmup = 4, kRounds = 24, kFewestRounds = kWarmup + 4;
-const Time kLongest = seconds(4);        // of all rounds, where a network is slow
+const Time kLongest = seconds(1);        // of all rounds, unless the fewest take longer
 constexpr std::size_t kCold = 32 << 20;  // larger than the caches of one core
 constexpr std::size_t kMostBuffers = 64;
 
