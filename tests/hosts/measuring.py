@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""What is measured over `rehearse hosts` besides times: clocks that differ by hours, and the profile that
+calibrate makes of the links. Skipped, with the reason, where this process may not make network
+namespaces."""
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+from support import BINARY, NAME, SCENARIO, around, call, done, hosts, why_not
+
+MEASURE = [BINARY, "measure", SCENARIO, "--backend", "mpi", "--compute", "timed", "--warmup", "0", "--iterations", "2",
+           "--format", "json"]
+
+
+def clocks():
+    """Each rank's clock is an hour ahead of the one before; without aligning them, no step would begin in time."""
+    if call("unshare", "--time", "--fork", "true").returncode != 0:
+        return print("this kernel has no time namespaces")
+    rank = "exec unshare --time --fork --monotonic $((3600 * OMPI_COMM_WORLD_RANK)) "
+    answer = json.loads(done(hosts("run", "--", "mpirun", "-n", "3", "sh", "-c", rank + " ".join(MEASURE))))
+    error = answer["iterations"]["clock_error_s"]
+    # Half of two round trips that three ranks of a busy machine need at best.
+    assert 0 < error < 0.05, error
+    assert 0.5 < answer["iteration_s"] < 10, answer["iteration_s"]
+    print(f"clocks that differ by two hours are aligned to {error * 1e6:.0f} us")
+
+
+def calibrated(said):
+    with tempfile.TemporaryDirectory() as folder:
+        profile = pathlib.Path(folder) / "profile.yaml"
+        done(hosts("run", "--", BINARY, "calibrate", "--backend", "mpi", "--quick", "--ranks", "2", "--output",
+                   str(profile)))
+        text = profile.read_text()
+    # "- [4MiB, 1.2ms, 3.4ms, 90.1ms]": the largest message, and the time until it is there.
+    lasts, unit = re.search(r"- \[4MiB, [^,]+, [^,]+, ([\d.]+)([a-z]+)\]", text).groups()
+    rate = (4 << 20) / (float(lasts) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit])
+    print(f"calibrate: {rate * 8e-6:.1f} Mb/s, said {said * 8e-6:.1f}")
+    assert 0.5 < rate / said < 1.07, (rate, said)
+
+
+def main():
+    if why := why_not():
+        print("skipped:", why)
+        return 77
+    before = around()
+    try:
+        state = json.loads(done(hosts("up", SCENARIO, "--format", "json")))
+        clocks()
+        calibrated(state["links"][0]["stream_bytes_per_s"])
+    finally:
+        hosts("down")
+    assert around() == before, (around(), before)
+    return 0
+
+
+sys.exit(main())
