@@ -1,4 +1,4 @@
-// The file format as data: a JSON Schema (2020-12) for editors, and the table of all keys in scenarios/README.md. Both
+// The file format as data: a JSON Schema (2020-12) for editors, and the table of all keys in docs/reference.md. Both
 // are generated from the descriptions that the loaders read by (format.hpp). Rules between keys (such as divisibility)
 // are not included; `rehearse check` applies those.
 #pragma once

@@ -1,4 +1,4 @@
-// The pages that explain the house speak of what is there: every path and every `room::name` exists, the tour's table
+// The pages that explain the house speak of what is there: every path, link and `room::name` exists, the tour's table
 // of rooms is that of CMakeLists.txt. What pages show of the program: document_commands.cpp, document_claims.cpp.
 #include <doctest/doctest.h>
 
@@ -16,8 +16,18 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path kRoot = PROJECT_ROOT;
-const char* const kPages[] = {"README.md", "CONTRIBUTING.md", "sim/README.md", "models/README.md",
-                              "scenarios/README.md"};
+
+// Every page of the tree, from its top.
+std::vector<fs::path> pages() {
+  std::vector<fs::path> all;
+  for (const char* folder : {"docs", "models", "scenarios", "sim", "tests", "web"})
+    for (auto at = fs::recursive_directory_iterator(kRoot / folder); at != fs::recursive_directory_iterator(); ++at) {
+      if (at->path().filename() == "node_modules") at.disable_recursion_pending();
+      if (at->path().extension() == ".md") all.push_back(at->path().lexically_relative(kRoot));
+    }
+  for (const char* page : {"README.md", "CONTRIBUTING.md"}) all.emplace_back(page);
+  return all;
+}
 
 // Without blocks of code in C++, which may show files that are yet to be written.
 std::string prose(const std::string& page) {
@@ -51,8 +61,8 @@ bool mentions(const fs::path& folder, const std::string& word) {
 
 TEST_CASE("every path that a page names exists") {
   std::size_t paths = 0;
-  for (const char* page : kPages) {
-    CAPTURE(page);
+  for (const auto& page : pages()) {
+    CAPTURE(page.string());
     for_each_match(prose(read(kRoot / page)),
                    "[`( ]((?:sim|models|hw|configs|scenarios|tests|tools)/[A-Za-z0-9_./*<>-]*)",
                    [&](const auto& match) {
@@ -66,7 +76,38 @@ TEST_CASE("every path that a page names exists") {
                      ++paths;
                    });
   }
-  CHECK(paths > 60);
+  CHECK(paths > 500);
+}
+
+// "#" and the words of each heading, as GitHub makes them: small, without punctuation, joined by dashes.
+std::string anchors(const std::string& page) {
+  std::string all = "\n";
+  for_each_match("\n" + prose(page), "\n#+ ([^\n]*)", [&](const auto& heading) {
+    static const std::regex target(R"(\]\([^)]*\))"), dropped("[^a-z0-9 _-]");
+    std::string words = std::regex_replace(heading[1].str(), target, "");
+    std::transform(words.begin(), words.end(), words.begin(), [](unsigned char c) { return std::tolower(c); });
+    words = std::regex_replace(words, dropped, "");
+    std::replace(words.begin(), words.end(), ' ', '-');
+    all += "#" + words + "\n";
+  });
+  return all;
+}
+
+TEST_CASE("every link of a page leads to a file, and to a heading that is there") {
+  std::size_t links = 0;
+  for (const auto& page : pages()) {
+    CAPTURE(page.string());
+    for_each_match(prose(read(kRoot / page)), R"(\]\(([^)#\s]*)(#[^)\s]*)?\))", [&](const auto& match) {
+      const std::string path = match[1], heading = match[2];
+      if (path.find("://") != std::string::npos) return;
+      const fs::path file = path.empty() ? kRoot / page : (kRoot / page).parent_path() / path;
+      CAPTURE(match.str());
+      CHECK(fs::exists(file));
+      if (!heading.empty() && file.extension() == ".md") CHECK(contains(anchors(read(file)), "\n" + heading + "\n"));
+      ++links;
+    });
+  }
+  CHECK(links > 150);
 }
 
 TEST_CASE("every room::name of the tour is in a header of that room") {

@@ -271,19 +271,19 @@ TEST_CASE("no key that a loader reads by itself is missing in the schema") {
   CHECK(count > 30);
 }
 
-TEST_CASE("the list of keys in scenarios/README.md is what the loaders ask for") {
+TEST_CASE("the list of keys in docs/reference.md is what the loaders ask for") {
   the_schema();
-  const auto path = fs::path(PROJECT_ROOT) / "scenarios" / "README.md";
+  const auto path = fs::path(PROJECT_ROOT) / "docs/reference.md";
   std::ifstream in(path);
-  std::string readme{std::istreambuf_iterator<char>(in), {}};
+  std::string page{std::istreambuf_iterator<char>(in), {}};
   const std::string begin = "<!-- keys: begin -->\n", end = "<!-- keys: end -->";
-  const auto from = readme.find(begin), to = readme.find(end);
+  const auto from = page.find(begin), to = page.find(end);
   REQUIRE(from != std::string::npos);
   REQUIRE(to != std::string::npos);
-  const auto written = readme.substr(from + begin.size(), to - from - begin.size());
+  const auto written = page.substr(from + begin.size(), to - from - begin.size());
   const auto now = key_table();
   if (const char* wish = std::getenv("REHEARSAL_BLESS"); wish && std::string(wish) == "1") {
-    std::ofstream(path) << readme.replace(from + begin.size(), to - from - begin.size(), now);
+    std::ofstream(path) << page.replace(from + begin.size(), to - from - begin.size(), now);
     return;
   }
   INFO("keys changed? REHEARSAL_BLESS=1 tools/test -R unit_scenario writes the list");
