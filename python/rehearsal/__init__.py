@@ -1,4 +1,4 @@
-"""Rehearsal: predict how large language models train on clusters, before the cluster is there.
+"""Rehearsal: predict how long a training step takes on a GPU cluster, and whether it fits in memory.
 
     import rehearsal as rh
     r = rh.run("scenarios/llama3-8b-dgx-h100.yaml", set={"batch.micro": 2})

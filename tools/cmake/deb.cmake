@@ -21,10 +21,10 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_THREADS 0)
 
-set(ABOUT "Rehearsal predicts where the time and the memory of a training run of a large
-language model go, before the cluster is there: from a model, a cluster and a
-parallel layout to iteration time, throughput, memory of every rank, traffic
-and a timeline.
+set(ABOUT "Rehearsal predicts how long a training step of a language model takes on a GPU
+cluster, and whether it fits in memory: from a model, a cluster and a parallel
+layout it derives iteration time, throughput, memory of every rank, traffic and
+a timeline.
 .")
 function(package COMPONENT NAME SECTION SHORT LONG)
   string(TOUPPER ${COMPONENT} UPPER)

@@ -1,10 +1,13 @@
 // Every lesson, as a reader uses it: it draws, its numbers are the native program's, its sliders move, by keys too, in both
 // themes and on a narrow screen, and nothing is complained of.
 import assert from "node:assert/strict";
+import {readFileSync} from "node:fs";
+import {join} from "node:path";
 import {after, before, describe, test} from "node:test";
 
-import {answered, native, openBrowser} from "./browser.js";
+import {answered, native, openBrowser, root} from "./browser.js";
 
+const course = readFileSync(join(root, "docs/teaching.md"), "utf8").replaceAll("'", "");
 const lessons = ["schedules", "zero", "tensor", "recompute", "offload", "ring", "reshard", "balance"];
 let chromium;
 before(async () => { chromium = await openBrowser(); });
@@ -36,6 +39,8 @@ for (const lesson of lessons) {
       assert.ok(values.length > 0 && values.every(Number.isFinite) && texts.every(Boolean), "a table with numbers");
       const numbers = new Set(), drawn = [];
       for (const command of commands) {
+        // The course shows them, but for those whose files the page writes.
+        if (!command.files) assert.ok(course.includes(`rehearse ${command.words.join(" ")}\n`), "docs/teaching.md lacks a command");
         const answer = await native(command);
         assert.ok(answer.status < 2, answer.err);
         if (command.words.includes("json")) numbersIn(JSON.parse(answer.out), numbers);
