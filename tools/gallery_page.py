@@ -96,12 +96,12 @@ def page(sections):
     text = ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>Rehearsal: the gallery</title>\n'
             f"<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>The gallery</h1>\n"
-            "<p>Figures and tables of papers and manuals on distributed training, each as one command whose answer stands "
-            "beside what the source prints. Pictures, texts and the numbers under <em>ours</em> come out of the commands; "
-            "nothing of them is typed by hand. <code>tools/gallery --check</code> fails when one changes.</p>\n"
-            f"<p>{len(items)} items; {len(values)} values, of which {count['equal']} are equal to the digits that the "
-            f"source prints, {count['near']} as near as a prediction of a measured run is asked to be, and "
-            f"{count['differs']} differ and say why. {missing} items say what is not shown. A path through them for teaching: "
+            "<p>Figures and tables of papers and manuals on distributed training. Each is one command, with its answer beside "
+            "what the source prints. Pictures, texts and the numbers under <em>ours</em> come from the commands; nothing is "
+            "typed by hand. <code>tools/gallery --check</code> fails when one changes.</p>\n"
+            f"<p>{len(items)} items with {len(values)} values. {count['equal']} values equal the digits that the source prints, "
+            f"{count['near']} are within the tolerance for a measured run, and {count['differs']} differ, each with a "
+            f"reason. {missing} items say what is not shown. A course leads through them: "
             '<a href="../teaching.md">docs/teaching.md</a>.</p>\n</header>\n')
     text += contents_html(sections) + "<main>\n"
     for section in sections:

@@ -18,10 +18,10 @@ CommandText balance_text() {
   return {
       .name = "balance",
       .operands = "FILE [OPTIONS]",
-      .summary = "Places the experts of mixture-of-experts layers on GPUs so that the heaviest GPU carries least.",
+      .summary = "Places the experts of mixture-of-experts layers on GPUs so that the busiest GPU has the least load.",
       .more =
           "FILE (YAML or JSON) gives 'weights' (the load of every expert of every layer) or a 'trace' of them, and\n"
-          "'replicas', 'groups', 'nodes', 'gpus'; scenarios/balance/README.md is the reference of its keys.\n\n" +
+          "'replicas', 'groups', 'nodes', 'gpus'; scenarios/balance/README.md explains its keys.\n\n" +
           methods,
       .example =
           "  rehearse balance scenarios/balance/eplb-readme.yaml\n"

@@ -12,28 +12,26 @@ const CommandText kCalibrateText{
     .name = "calibrate",
     .operands = "[SCENARIO] --backend loopback|mpi|cuda [OPTIONS] | [SCENARIO] --from FILE...",
     .summary =
-        "Measures this machine: this program's kernels with all ranks at once, messages, collectives, timers, noise, "
-        "and what lies beside: copies in memory, an optimizer on the host, a disk. Writes a profile, from which "
-        "scenarios on the cluster 'this-machine' are predicted afterwards. With --from, logs of real runs say how fast "
-        "a machine is that is not at hand.",
+        "Measures this machine: kernels with all ranks at once, messages, collectives, timers, noise, copies in "
+        "memory, an optimizer on the host, and a disk. Writes a profile from which scenarios on the cluster "
+        "'this-machine' are predicted. With --from, fits a machine to logs or traces of real runs.",
     .more =
-        "With SCENARIO its own kernel shapes are measured too, on as much memory as it uses; a shape that was "
-        "measured is predicted by its median, any other by a fit. The profile goes to this-machine-BACKEND.yaml in "
-        "$REHEARSAL_PROFILES, else in ~/.config/rehearsal; --output names another file. Takes about half a minute; "
-        "best on a machine that does nothing else. The disk is that of --tier-directory, else of $TMPDIR, else of "
-        "/tmp; 64 MiB of it are taken for some seconds. With --backend cuda it is the GPU that is measured: about "
-        "three minutes, of which --quick leaves one. The profile goes to configs/profiles and is named after the "
-        "GPU; clusters take it as 'profile: NAME'. With a scenario of several ranks, or --ranks, the GPU is measured "
-        "as that many virtual stages; several scenarios may be named.\n"
-        "With --from nothing is measured. SCENARIO is then that of logs that do not begin with their arguments. Of "
-        "logs, "
-        "factors of the machine (the clock at which its GPUs train, what its "
-        "NICs and links reach, how "
-        "long its hosts launch) are fitted to the steps of logs, as many as these determine. The result is a cluster "
-        "file, which a scenario names as its cluster; what was fitted within which interval, and what was not, goes to "
-        "standard error. Of traces (JSON of PyTorch's profiler, .sqlite of Nsight Systems), the profile of a GPU is "
-        "made of their matrix products, attention and memory-bound kernels with known shapes (record_shapes=True), of "
-        "the gap between kernels, and of collectives where all ranks of a group have a trace.",
+        "With SCENARIO, the kernel shapes of that scenario are measured too, on as much memory as it uses. A measured "
+        "shape is predicted by its median, any other by a fit. The profile goes to this-machine-BACKEND.yaml in "
+        "$REHEARSAL_PROFILES, else in ~/.config/rehearsal; --output names another file. It takes about half a minute, "
+        "on a machine that should do nothing else. The disk is that of --tier-directory, else of $TMPDIR, else of "
+        "/tmp; 64 MiB of it are used for some seconds.\n\n"
+        "--backend cuda measures the GPU, which takes about three minutes, or one with --quick. Its profile goes to "
+        "configs/profiles and is named after the GPU; a cluster uses it with 'profile: NAME'. With a scenario of "
+        "several ranks, or --ranks, the GPU is measured as that many virtual stages; several scenarios may be "
+        "named.\n\n"
+        "--from measures nothing. From logs it fits factors of the machine (the clock at which its GPUs train, what "
+        "its NICs and links reach, how long its hosts take to launch), as many as the steps determine, and writes a "
+        "cluster file. Standard error says what was fitted, within which interval, and what was not. SCENARIO is "
+        "needed "
+        "for logs that do not begin with their arguments. From traces (JSON of PyTorch's profiler, .sqlite of Nsight "
+        "Systems) it makes the profile of a GPU: matrix products, attention and memory-bound kernels with known shapes "
+        "(record_shapes=True), the gap between kernels, and collectives if all ranks of a group have a trace.",
     .example =
         "  rehearse calibrate --backend loopback --quick --output /dev/null\n"
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
@@ -47,19 +45,20 @@ int run_calibrate(Session& session, const Arguments& arguments) {
   Calibration what;
   LogOptions from;
   std::string collectives;
-  const OptionList own{{"backend", "NAME", "whose messages: loopback or mpi; or the GPU of cuda", &what.backend},
-                       {"ranks", "N", "ranks at once (the scenario's, else one per core)", &what.ranks},
-                       {"collectives",
-                        "HOW",
-                        "own: by their own steps, as 'measure' performs them; library: as MPI does (default: own)",
-                        &collectives,
-                        false,
-                        {"own", "library"}},
-                       {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
-                       {"tier-directory", "DIR", "whose disk is measured ($TMPDIR, else /tmp)", &what.tier_directory},
-                       {"from", "FILE...", "logs or traces of real runs, in place of measuring", &from.logs, true},
-                       {"cluster", "NAME", "of logs that say what the run was: the machine", &from.cluster},
-                       {"world", "N", "of these logs: GPUs, where a log does not say it", &from.world}};
+  const OptionList own{
+      {"backend", "NAME", "what to measure: loopback (threads), mpi (processes) or cuda (a GPU)", &what.backend},
+      {"ranks", "N", "ranks at once (default: the scenario's, else one per core)", &what.ranks},
+      {"collectives",
+       "HOW",
+       "own: step by step, as 'measure' performs them; library: those of MPI (default: own)",
+       &collectives,
+       false,
+       {"own", "library"}},
+      {"quick", "", "fewer shapes: less than ten seconds", &what.quick},
+      {"tier-directory", "DIR", "a folder on the disk to measure (default: $TMPDIR, else /tmp)", &what.tier_directory},
+      {"from", "FILE...", "fit to logs or traces of real runs instead of measuring", &from.logs, true},
+      {"cluster", "NAME", "for logs that begin with their arguments: the machine", &from.cluster},
+      {"world", "N", "for these logs: number of GPUs, if a log does not say it", &from.world}};
   CommonOptions common(session);
   Arguments given = arguments;
   if (given.size() >= 2 && given[given.size() - 2] == kPart && performer().is_rank())

@@ -24,11 +24,11 @@ const CommandText kCheckText{
         "Validates scenario files without running them: every error that 'run' would name, with its line and column; "
         "or prints their schema.",
     .more =
-        "Files in folders named gpus, clusters, collectives, framework or zoo are read as such parts; questions of "
-        "resharding are known by their keys. Exit status 2 when any file is wrong; all files are read. --schema "
-        "prints the JSON Schema (2020-12) of scenarios instead, for editors: text and json alike; csv lists all keys "
-        "with their values and defaults. --schema answers: of the JSON that commands print. --format sarif is for "
-        "services that show errors beside the lines of a change (SARIF 2.1.0).",
+        "Reads all files; exit status 2 if any is wrong. Files in folders named gpus, clusters, collectives, framework "
+        "or zoo are checked as such parts; resharding files are recognised by their keys. --schema prints the JSON "
+        "Schema (2020-12) of scenarios for editors, or with --format csv all keys with their values and defaults. "
+        "--schema answers prints the schema of the JSON that commands print. --format sarif (SARIF 2.1.0) is for "
+        "services that show errors beside the lines of a change.",
     .example =
         "  rehearse check scenarios/*.yaml\n"
         "  rehearse check scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2\n"
@@ -141,7 +141,7 @@ int print_schema(const CommonOptions& common, const CommandLine& line) {
 int run_check(Session& session, const Arguments& arguments) {
   CommonOptions common(session);
   bool schema = false;
-  const OptionList own{{"schema", "", "print the JSON Schema of scenarios; no FILE then", &schema}};
+  const OptionList own{{"schema", "", "print the JSON Schema of scenarios; takes no FILE", &schema}};
   const auto line = parse(kCheckText, own, arguments, common);
   if (!line) return 0;
   if (schema) return print_schema(common, *line);

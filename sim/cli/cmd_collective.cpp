@@ -22,27 +22,28 @@ CommandText collective_text() {
   std::string algorithms;
   for (const auto& [name, algorithm] : collective::registry())
     if (!algorithm.point_to_point) algorithms += fmt::format("  {}\n", name);
-  return {.name = "collective",
-          .operands = "NAME --ranks N [OPTIONS]",
-          .summary =
-              "Shows one collective on one machine, step by step: who sends what, bytes on every link,\n"
-              "the closed form with its numbers, the algorithm that the machine's library would choose, and why.",
-          .more =
-              "NAME is a kind, and then NCCL's choice is shown: all-reduce, all-gather, reduce-scatter,\n"
-              "all-to-all, broadcast; or one algorithm:\n" +
-              algorithms +
-              "or dispatch or combine: tokens on their way to their experts, or back, as in a step of training,\n"
-              "with --tokens of each rank, --hidden, --experts of all ranks, --top-k, --dispatcher, --precision.\n"
-              "Sizes are those of nccl-tests: the whole array. Of n ranks, bandwidth on the bus is the\n"
-              "algorithm's x 2(n-1)/n (all-reduce), x 1 (broadcast) or x (n-1)/n (others).\n"
-              "--set changes keys of the cluster, such as links.scale_up.bandwidth; without 'nodes' the machine\n"
-              "is as large as the ranks need. With --faults rings go at the rate of their slowest member.\n",
-          .example =
-              "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
-              "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
-              "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.scale_out.bandwidth=200Gb/s\n"
-              "  rehearse collective dispatch --ranks 32 --dispatcher deepep --precision fp8\n",
-          .takes_set = true};
+  return {
+      .name = "collective",
+      .operands = "NAME --ranks N [OPTIONS]",
+      .summary =
+          "Shows one collective on one machine, step by step: who sends what, bytes on every link,\n"
+          "the closed form with its numbers, the algorithm that the machine's library would choose, and why.",
+      .more =
+          "NAME is a kind (all-reduce, all-gather, reduce-scatter, all-to-all, broadcast), which shows NCCL's\n"
+          "choice, or one algorithm:\n" +
+          algorithms +
+          "or dispatch or combine: tokens on their way to experts and back, as in a training step, with --tokens,\n"
+          "--hidden, --experts, --top-k, --dispatcher and --precision.\n"
+          "Sizes are those of the whole array, as in nccl-tests. With n ranks, bus bandwidth is algorithm bandwidth\n"
+          "x 2(n-1)/n for all-reduce, x 1 for broadcast and x (n-1)/n for others.\n"
+          "--set changes keys of the cluster, such as links.scale_up.bandwidth; without 'nodes' the machine\n"
+          "is as large as the ranks need. With --faults, rings run at the rate of their slowest member.\n",
+      .example =
+          "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
+          "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
+          "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.scale_out.bandwidth=200Gb/s\n"
+          "  rehearse collective dispatch --ranks 32 --dispatcher deepep --precision fp8\n",
+      .takes_set = true};
 }
 
 Bytes array_size(const std::string& text) {
@@ -101,18 +102,18 @@ int run_collective(Session& session, const Arguments& arguments) {
   Tokens tokens;
   const OptionList own = with_page_options(
       {{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
-       {"per-node", "G", "of them in each node, evenly apart (default: all that a node has)", &per_node},
-       {"size", "SIZE", "of the array, such as 64MiB (default 1GiB)", &size},
-       {"cluster", "NAME", "as 'rehearse list clusters' names it (default dgx-h100)", &machine},
-       {"faults", "LIST", "of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
-       {"nccl", "VERSION", fmt::format("such as 2.15: which algorithms there are (default {})", show(kNewestNccl)),
-        &nccl},
-       {"tokens", "N", "of each rank, for dispatch and combine (default 4096)", &tokens.tokens},
-       {"hidden", "H", "values of a token (default 7168)", &tokens.hidden},
-       {"experts", "E", "of all ranks together (default 256)", &tokens.experts},
-       {"top-k", "K", "experts of a token (default 8)", &tokens.top_k},
+       {"per-node", "G", "GPUs used in each node, evenly spaced (default: all)", &per_node},
+       {"size", "SIZE", "size of the array, such as 64MiB (default 1GiB)", &size},
+       {"cluster", "NAME", "a name from 'rehearse list clusters' (default dgx-h100)", &machine},
+       {"faults", "LIST", "faults of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
+       {"nccl", "VERSION",
+        fmt::format("NCCL's version, which decides what algorithms there are (default {})", show(kNewestNccl)), &nccl},
+       {"tokens", "N", "dispatch and combine: tokens of each rank (default 4096)", &tokens.tokens},
+       {"hidden", "H", "values per token (default 7168)", &tokens.hidden},
+       {"experts", "E", "experts of all ranks together (default 256)", &tokens.experts},
+       {"top-k", "K", "experts per token (default 8)", &tokens.top_k},
        {"dispatcher", "NAME", "nccl, deepep or hybridep (default nccl)", &tokens.dispatcher},
-       {"precision", "NAME", "of tokens on their way there: bf16 or fp8 (default bf16)", &tokens.precision}},
+       {"precision", "NAME", "format of dispatched tokens: bf16 or fp8 (default bf16)", &tokens.precision}},
       pages, "draw the steps as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;

@@ -14,12 +14,12 @@ const CommandText kCompletionText{
     .name = "completion",
     .operands = "bash|zsh|fish",
     .summary =
-        "Prints a script with which a shell completes commands, options, files, names after 'list', and keys of a\n"
+        "Prints a script that lets a shell complete commands, options, files, names after 'list', and keys of a\n"
         "scenario with their values after --set and --vary.",
     .more =
-        "For every new shell: a line in ~/.bashrc or ~/.zshrc,\n"
+        "For every new shell, add a line to ~/.bashrc or ~/.zshrc,\n"
         "  source <(rehearse completion bash)\n"
-        "or in ~/.config/fish/config.fish,\n"
+        "or to ~/.config/fish/config.fish,\n"
         "  rehearse completion fish | source",
     .example = "  rehearse completion bash >~/.local/share/bash-completion/completions/rehearse\n",
     .choices = {"bash", "zsh", "fish"}};

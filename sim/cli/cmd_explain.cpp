@@ -19,11 +19,11 @@ const CommandText kExplainText{
     .name = "explain",
     .operands = "SCENARIO",
     .summary =
-        "Says what decides the step of a scenario: its critical path in words, how near the limits of the machine "
-        "are, the effect of a 10 % change of each parameter, and the single changes that shorten the step.",
+        "Explains the step of a scenario: its critical path in words, how near it is to each limit of the machine, the "
+        "effect of a 10 % change of each parameter, and the single changes that shorten it.",
     .more =
-        "Every number and every change is a KEY=VALUE of --set: `rehearse run SCENARIO --set KEY=VALUE` gives the "
-        "same iteration. Shares of resources sum to 100 % where the step scales with all of them.",
+        "Every parameter and every change is named as a KEY=VALUE: `rehearse run SCENARIO --set KEY=VALUE` gives the "
+        "same iteration. The shares of parameters add up to 100 % if the step scales with all of them.",
     .example =
         "  rehearse explain scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse explain scenarios/llama3-70b-64xh100.yaml --only sensitivity --format csv\n"
@@ -54,11 +54,11 @@ int run_explain(Session& session, const Arguments& arguments) {
         &only,
         false,
         {"critical-path", "limits", "sensitivity", "advice"}},
-       {"top", "N", "changes that are advised (default: 10)", &top},
-       {"all", "", "also changes that do not fit or make the step longer, and numbers that move it by little",
+       {"top", "N", "how many changes to advise (default: 10)", &top},
+       {"all", "", "also changes that do not fit or make the step longer, and parameters with little effect",
         &options.all},
-       {"jobs", "N", "predictions at a time (default: one per core)", &jobs_given}},
-      pages, "draw where the step goes and what moves it",
+       {"jobs", "N", "predictions at once (default: one per core)", &jobs_given}},
+      pages, "draw where the time goes and what changes it",
       {"breakdown", "critical-path", "limits", "sensitivity", "advice"});
   CommonOptions common(session);
   const auto line = parse(kExplainText, own, arguments, common);

@@ -22,14 +22,14 @@ std::vector<std::string> written_formats() {
 CommandText export_text() {
   std::string formats = "Formats:\n";
   for (const auto& name : written_formats())
-    formats += fmt::format("  {:<15} {}\n", name, interchange::registry().at(name).summary);
+    formats += fmt::format("  {:<16} {}\n", name, interchange::registry().at(name).summary);
   return {
       .name = "export",
       .operands = "SCENARIO --as FORMAT [OPTIONS]",
       .summary =
-          "Writes a scenario in the words of another tool, so that what was rehearsed can be run. What that tool\n"
-          "has no words for is listed on standard error.",
-      .more = formats + "\nWhat `rehearse import` makes of the result is the same scenario, but for what is listed.\n",
+          "Writes a scenario as the configuration of another tool, so that what was rehearsed can be run. What that\n"
+          "tool cannot express is listed on standard error.",
+      .more = formats + "\n`rehearse import` makes the same scenario from the result, except for what is listed.\n",
       .example =
           "  rehearse export scenarios/llama3-70b-64xh100.yaml --as megatron\n"
           "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as torchtitan --output llama3.toml\n"
@@ -43,8 +43,8 @@ int run_export(Session& session, const Arguments& arguments) {
   CommonOptions common(session);
   std::string as;
   bool strict = false;
-  const OptionList own{{"as", "FORMAT", "whose words (see below)", &as, false, written_formats()},
-                       {"strict", "", "exit with status 1 where that tool lacks a word", &strict}};
+  const OptionList own{{"as", "FORMAT", "the other tool (see below)", &as, false, written_formats()},
+                       {"strict", "", "exit with status 1 if that tool cannot express something", &strict}};
   const auto text = export_text();
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;

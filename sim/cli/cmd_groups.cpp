@@ -15,11 +15,11 @@ const CommandText kGroupsText{
     .name = "groups",
     .operands = "SCENARIO [OPTIONS]",
     .summary =
-        "Shows which GPU is in which group along every axis: tensor, context, data, pipeline, and how experts\n"
-        "fold the GPUs of a pipeline rank again. Nodes are visible, so is what crosses them.",
+        "Shows which GPU is in which group along every axis: tensor, context, data, pipeline, and how expert groups\n"
+        "divide the GPUs of a pipeline rank. Also shows the nodes, and which groups cross them.",
     .more =
-        "The order of the axes is the scenario's 'placement'. Text numbers the groups of an axis and shows the\n"
-        "first nodes of a large job; json and csv hold all GPUs.\n"
+        "The scenario's 'placement' orders the axes. Text numbers the groups of an axis and shows the first nodes\n"
+        "of a large job; json and csv hold all GPUs.\n"
         "An expert group holds every expert once; an expert-data group holds the same experts and adds up their\n"
         "gradients.\n",
     .example =

@@ -15,15 +15,15 @@ namespace {
 CommandText import_text() {
   std::string formats = "Formats, known by content:\n";
   for (const auto& [name, format] : interchange::registry())
-    if (format.read) formats += fmt::format("  {:<15} {}\n", name, format.summary);
+    if (format.read) formats += fmt::format("  {:<16} {}\n", name, format.summary);
   return {
       .name = "import",
       .operands = "FILE... [OPTIONS] [-- ARGUMENTS]",
       .summary =
-          "Makes a scenario of files that other tools have: model, layout, machine and training each from the\n"
-          "file that says it. Behind each value of the scenario is where it is from.",
+          "Makes a scenario from files of other tools: model, layout, machine and training, each from the file that\n"
+          "holds it. A comment behind each value says where it came from.",
       .more = formats +
-              "\nWhat no file says is derived or assumed, and says so. What has no word in a scenario, and what is "
+              "\nWhat no file says is derived or assumed, and marked so. What a scenario cannot express, and what was "
               "not\nunderstood, is listed on standard error. Files that contradict each other are refused.\n",
       .example =
           "  rehearse import tests/interchange/hf-config/Qwen--Qwen3-32B_config.json --world 64 --output qwen3.yaml\n"
@@ -54,10 +54,10 @@ int run_import(Session& session, const Arguments& arguments) {
   for (const auto& [name, format] : interchange::registry())
     if (format.read) formats.push_back(name);
   const OptionList own{
-      {"world", "N", "GPUs of the job, where no file says it", &world},
+      {"world", "N", "number of GPUs, if no file says it", &world},
       {"cluster", "NAME", "the machine (rehearse list clusters)", &asked.cluster},
-      {"as", "FORMAT", "what the files are, where their content does not tell", &asked.as, false, formats},
-      {"strict", "", "exit with status 1 where something has no word or is not understood", &strict}};
+      {"as", "FORMAT", "what the files are, if their content does not tell", &asked.as, false, formats},
+      {"strict", "", "exit with status 1 if something could not be expressed or understood", &strict}};
   const auto text = import_text();
   // What follows `--` is a trainer's, not ours.
   const auto end = std::find(arguments.begin(), arguments.end(), "--");

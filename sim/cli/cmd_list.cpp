@@ -13,11 +13,11 @@ namespace {
 
 CommandText list_text() {
   std::string all = "Kinds:\n";
-  for (const auto& k : kinds()) all += fmt::format("  {:<12} {}\n", k.name, k.summary);
+  for (const auto& k : kinds()) all += fmt::format("  {:<14} {}\n", k.name, k.summary);
   return {"list", "KIND [NAME] | NAME",
-          "Lists what exists of one kind, one sentence each; of one GPU, cluster or framework profile\n"
-          "every number with its unit and source, of one model what its layers compute and keep, of one\n"
-          "schedule, collective, topology or backend its facts. A name that one kind has needs no kind.",
+          "Lists everything of a kind, one sentence each. With a name, shows that one: every number of a GPU, a\n"
+          "cluster or a framework with its unit and source; what the layers of a model compute and keep; facts\n"
+          "about a schedule, a collective, a topology or a backend. A name that only one kind has needs no kind.",
           all,
           "  rehearse list schedules\n  rehearse list gpus h100-80g-sxm\n  rehearse list models deepseek-v3\n"
           "  rehearse list zb-h1\n"};

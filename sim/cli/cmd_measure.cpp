@@ -33,7 +33,7 @@ const CommandText kMeasureText{
         "  mpirun -n N rehearse measure ...   srun -n N rehearse measure ...            (mpi, cuda)\n"
         "  torchrun --no-python --nproc-per-node N rehearse measure ...                 (cuda)\n"
         "  RANK=0 WORLD_SIZE=N LOCAL_RANK=0 rehearse measure ...   and so on, by hand   (cuda)\n"
-        "The last two meet in a folder that all ranks see, REHEARSAL_RENDEZVOUS=/path (sim/design/starting-ranks.md).",
+        "The last two need a folder that all ranks see: REHEARSAL_RENDEZVOUS=/path (sim/design/starting-ranks.md).",
     .example =
         "  rehearse measure scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse measure scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend loopback --verify\n"
@@ -85,8 +85,8 @@ int run_measure(Session& session, const Arguments& arguments) {
   own.insert(own.end(),
              {{"verify", "", "train a few steps and compare with the same training on one rank", &options.verify},
               {"steps", "N", "steps of --verify (default 3)", &options.steps},
-              {"weights", "FILE", "write the trained weights as .safetensors; real compute", &options.weights},
-              {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}});
+              {"weights", "FILE", "write the trained weights as .safetensors (--compute real)", &options.weights},
+              {"require-fit", "", "exit with status 1 if the memory does not suffice", &options.require_fit}});
   own = with_page_options(std::move(own), options.pages, "draw where time and memory went, and who worked when",
                           {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"});
   CommonOptions common(session);

@@ -22,11 +22,11 @@ CommandText reshard_text() {
   return {
       .name = "reshard",
       .operands = "FILE [OPTIONS]\n       rehearse reshard --compare FILE... [OPTIONS]",
-      .summary = "Plans how a tensor gets from one mesh of devices to another: who sends what, and when.",
+      .summary = "Plans how to move a tensor from one mesh of devices to another: who sends what, and when.",
       .more =
           "FILE (YAML or JSON) names 'source', 'destination' (mesh and spec) and 'tensor', or lists 'tasks';\n"
-          "scenarios/reshard/README.md is the reference of its keys.\n"
-          "Makespan, start and end count elements over one NIC; time_s has latency, chunks and NVLink.\n"
+          "scenarios/reshard/README.md explains its keys.\n"
+          "Makespan, start and end count elements over one NIC; time_s includes latency, chunks and NVLink.\n"
           "With --backend the messages of the plan are sent for real, by one rank per device: 'rehearse hosts' makes\n"
           "hosts whose NICs have a rate.\n\n" +
           planners,
@@ -100,7 +100,7 @@ int run_reshard(Session& session, const Arguments& arguments) {
   PageOptions pages;
   PerformOptions performing;
   const OptionList own = with_page_options(
-      {{"compare", "", "makespans of every planner, a row per file", &comparing},
+      {{"compare", "", "compare the makespans of all planners, one row per file", &comparing},
        {"backend", "NAME", "perform the plan: mpi (processes), or loopback (threads, no bytes move)",
         &performing.backend},
        {"warmup", "N", "times that the plan is performed and does not count (default 1)", &performing.warmup},

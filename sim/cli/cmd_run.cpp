@@ -21,8 +21,8 @@ const CommandText kRunText{
     .summary = "Predicts one iteration of each scenario: time, throughput, MFU, bubble, memory of each rank, timeline.",
     .more =
         "Exit status 1 with --require-fit when a scenario does not fit its GPUs. --timeline, --trace, "
-        "--memory-snapshot, --html and --svg take one scenario at a time. A file with 'jobs' is several scenarios at "
-        "once on one cluster: what each takes alone, and beside the others.",
+        "--memory-snapshot, --html and --svg take one scenario at a time. A file with 'jobs' puts several scenarios on "
+        "one cluster and shows the time of each, alone and beside the others.",
     .example =
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --set batch.micro=2 --format json\n"
@@ -60,13 +60,12 @@ int run_run(Session& session, const Arguments& arguments) {
   const OptionList own = with_page_options(
       {{"timeline", "FILE", "write every span, in our own JSON (sim/design/timeline-json.md)", &options.timeline},
        {"trace", "FILE",
-        "write a trace for ui.perfetto.dev; a name ending in .gz is compressed; the page of --html opens it there",
+        "write a trace for ui.perfetto.dev, compressed if the name ends in .gz; the page of --html opens it there",
         &options.trace},
        {"memory-snapshot", "FILE", "write the memory of every rank as PyTorch does, for pytorch.org/memory_viz",
         &options.snapshot},
-       {"assumptions", "", "list every assumption in the text, not only those that move the answer most",
-        &options.assumptions},
-       {"require-fit", "", "exit with 1 when the memory does not suffice", &options.require_fit}},
+       {"assumptions", "", "list every assumption in the text, not only the most influential", &options.assumptions},
+       {"require-fit", "", "exit with status 1 if the memory does not suffice", &options.require_fit}},
       options.pages, "draw where time, memory and messages go, and who works when",
       {"breakdown", "timeline", "memory", "memory-by-rank", "traffic", "groups"});
   CommonOptions common(session);

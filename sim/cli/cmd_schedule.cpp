@@ -18,7 +18,7 @@ namespace rehearsal::cli {
 namespace {
 
 std::string names_text() {
-  std::string text = "Schedules ('rehearse list schedules' says what they are):\n", line = " ";
+  std::string text = "Schedules ('rehearse list schedules' describes them):\n", line = " ";
   for (const auto& name : schedule::registry().names()) {
     if (line.size() + 1 + name.size() > 78) text += line + "\n", line = " ";
     line += " " + name;
@@ -34,16 +34,16 @@ CommandText schedule_text() {
           "with --format json or csv also its order.",
           "Times are those of one stage and carry a unit. A comma list gives one value per stage\n"
           "(P*V values), for memory one per rank (P values).\n"
-          "cost = the longest time from the first to the last action of one rank; bubble = the part\n"
-          "of it in which the busiest rank idles. Several names are shown one after the other, in\n"
-          "pictures on one scale of time.\n\n"
-          "CSV is that of torch.distributed.pipelining, written and read: one row per rank, one cell\n"
+          "cost = the longest time from the first to the last action of one rank; bubble = the share\n"
+          "of it in which the busiest rank is idle. Several schedules are shown one after the other, in\n"
+          "pictures on one time scale.\n\n"
+          "CSV is written and read in the form of torch.distributed.pipelining: one row per rank, one cell\n"
           "per action (3F0: stage, type, micro-batch); older files with B and BW are understood. An\n"
-          "imported order is checked first: a cell that is wrong is named with its line and column.\n\n"
+          "imported order is checked first: errors name line and column of the wrong cell.\n\n"
           "A batch holds one JSON object per line: the options as keys ('extra_warmup'), 'schedule'\n"
-          "for the name, and 'id', which the answer repeats. Bare times there are milliseconds, null\n"
-          "is the default. Each line is answered by one line of JSON; a line that fails by\n"
-          "{\"id\", \"error\"}. Such lines are data: the exit status stays 0.\n\n" +
+          "for the name, and 'id', which the answer repeats. Times without a unit are milliseconds, null\n"
+          "is the default. Each line is answered by one line of JSON, or by {\"id\", \"error\"} if it\n"
+          "fails; the exit status is then still 0.\n\n" +
               names_text(),
           "  rehearse schedule zb-h1 --pipeline 4 --microbatches 8 \\\n"
           "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us\n"

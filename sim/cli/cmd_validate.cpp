@@ -24,17 +24,19 @@ const CommandText kValidateText{
         "SCENARIO --backend NAME | SCENARIO --trace FILE... | [SCENARIO] --log FILE... | --against TABLE.csv...",
     .summary =
         "Predicts a scenario, writes the prediction down, performs the scenario, and compares task by task.\n"
-        "With --trace and no backend, compares with traces of the run: JSON of PyTorch's profiler, one file for each\n"
-        "rank, or databases of Nsight Systems. With --log, the steps of a training log are the measurement, and the\n"
-        "arguments that it begins with the scenario. With --against, predicts every run of a table of published ones\n"
-        "and scores the predictions.",
+        "With --trace and no backend, compares with traces of the run: JSON of PyTorch's profiler, one file per rank,\n"
+        "or databases of Nsight Systems. With --log, compares with the steps of a training log, whose arguments are "
+        "the\n"
+        "scenario unless one is named. With --against, predicts every run of a table of published runs and scores the\n"
+        "predictions.",
     .more =
         "Errors are predicted / measured - 1: negative where the real run took longer. The prediction is complete "
         "before\n"
-        "the run begins, and the report holds its SHA-256; --prediction keeps it. With --backend, --trace is written\n"
-        "and holds both, one track beside the other. Exit status 1 when the median iteration is off by more than\n"
+        "the run begins, and the report holds its SHA-256; --prediction writes it to a file. With --backend, --trace\n"
+        "names a file to write: prediction and measurement, one track beside the other. Exit status 1 when the median\n"
+        "iteration is off by more than\n"
         "--tolerance\n"
-        "(--against: the mean of the tables' mean errors). Columns of a table: see scenarios/README.md.",
+        "(--against: the mean of the tables' mean errors). Columns of a table: see docs/reference.md.",
     .example =
         "  rehearse validate scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse validate scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi --tolerance 5%\n"
@@ -93,9 +95,8 @@ int run_validate(Session& session, const Arguments& arguments) {
     if (option.name == "trace")
       option = {"trace", "FILE", "traces of the run to compare with; with --backend, the file to write one to", &traces,
                 true};
-  own.insert(own.end(),
-             {{"tolerance", "P%", "exit with 1 when the median iteration is further off than this", &tolerance},
-              {"prediction", "FILE", "write the prediction there, before the run", &prediction}});
+  own.insert(own.end(), {{"tolerance", "P%", "exit with status 1 if the median iteration is further off", &tolerance},
+                         {"prediction", "FILE", "write the prediction to FILE before the run", &prediction}});
   OptionList performing_alone = own;
   std::erase_if(performing_alone, [](const Option& option) { return option.name == "tolerance"; });
   own = with_page_options(std::move(own), pages, "draw predicted beside measured",

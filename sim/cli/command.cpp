@@ -20,14 +20,15 @@ constexpr int kDone = 0, kUser = 2, kMachine = 3, kBug = 70,
 
 std::string program_help() {
   std::string text =
-      "Rehearsal predicts how large language models train on clusters, before the\ncluster is there.\n\n"
+      "Rehearsal predicts how long a training step takes on a GPU cluster, and\nwhether it fits in memory, before you "
+      "rent the GPUs.\n\n"
       "Usage: rehearse COMMAND [OPTIONS]\n\nCommands:\n";
   for (const auto& c : commands()) text += page::fit(fmt::format("  {:<10}  {}\n", c.name, c.summary), 80);
   return text +
          "\nOptions:\n  --help     show this text; 'rehearse COMMAND --help' explains one command\n"
          "  --version  show the version\n\n"
          "Exit status: 0 done, 1 a checked condition does not hold, 2 wrong input,\n"
-         "3 this machine lacks something, 70 a bug of ours.\n\n"
+         "3 this machine lacks something, 70 a bug in this program.\n\n"
          "Example:\n  rehearse schedule 1f1b --pipeline 4 --microbatches 8 \\\n"
          "    --forward 5ms --backward 5ms --weight 5ms\n";
 }

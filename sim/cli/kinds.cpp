@@ -252,20 +252,20 @@ std::vector<Item> formats() {
 }
 
 constexpr std::array kKinds{
-    Kind{"schedules", "pipeline schedules; with a name, what it asks of ranks and chunks", schedules, facts_report},
+    Kind{"schedules", "pipeline schedules; with a name, its facts", schedules, facts_report},
     Kind{"collectives", "collective algorithms; with a name, what it does and which libraries run it", collectives,
          facts_report},
-    Kind{"topologies", "what a cluster can be wired as; with a name, its parameters", topologies, facts_report},
-    Kind{"models", "networks of models/zoo; with a name, FLOPs and bytes of its layers", models, closed_forms},
-    Kind{"clusters", "kinds of cluster (configs/clusters); with a name, its numbers", clusters, constants_report},
-    Kind{"gpus", "GPU types (configs/gpus); with a name, its numbers", gpus, constants_report},
-    Kind{"interconnects", "what joins GPUs (configs/interconnects); with a name, its numbers", interconnects,
+    Kind{"topologies", "how GPUs and nodes are wired; with a name, its parameters", topologies, facts_report},
+    Kind{"models", "models (models/zoo); with a name, FLOPs and bytes of its layers", models, closed_forms},
+    Kind{"clusters", "clusters (configs/clusters); with a name, its numbers", clusters, constants_report},
+    Kind{"gpus", "GPUs (configs/gpus); with a name, its numbers", gpus, constants_report},
+    Kind{"interconnects", "links between GPUs (configs/interconnects); with a name, its numbers", interconnects,
          constants_report},
-    Kind{"libraries", "who runs collectives (configs/libraries); with a name, which of them, since when", libraries,
+    Kind{"libraries", "collective libraries (configs/libraries); with a name, their algorithms", libraries,
          constants_report},
-    Kind{"frameworks", "frameworks of a day (configs/frameworks); with a name, its numbers", frameworks,
+    Kind{"frameworks", "frameworks and their releases (configs/frameworks); with a name, its numbers", frameworks,
          constants_report},
-    Kind{"formats", "files of other tools that are read and written (import, export)", formats, facts_report},
+    Kind{"formats", "files of other tools that import and export know", formats, facts_report},
     Kind{"backends", "what can rehearse or perform a task graph", listed_backends, facts_report},
 };
 

@@ -82,8 +82,8 @@ OptionList shared_options(const CommandText& command, CommonOptions& common) {
     format.choices.emplace_back("sarif");
   }
   return {format,
-          {"output", "FILE", "write the report there, all of it or nothing", &common.output},
-          {"set", "KEY=VALUE", "change the scenario, for commands that read one; repeatable", &common.set},
+          {"output", "FILE", "write the report to FILE, complete or not at all", &common.output},
+          {"set", "KEY=VALUE", "change a key of the scenario; repeatable", &common.set},
           {"quiet", "", "no progress and no warnings", &common.quiet},
           {"color", "WHEN", "auto, always or never (default auto)", {}, false, {"auto", "always", "never"}},
           {"help", "", "show this text"}};

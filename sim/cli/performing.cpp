@@ -41,7 +41,7 @@ void warn_of_other_curves(Performing& performing) {
 
 OptionList performing_options(PerformingOptions& o) {
   return {
-      {"backend", "NAME", "who performs: loopback (threads), mpi (processes) or cuda", &o.backend},
+      {"backend", "NAME", "what performs: loopback (threads), mpi (processes) or cuda (GPUs)", &o.backend},
       {"compute",
        "HOW",
        "real: kernels compute; timed: tasks wait out their predicted time\n"
@@ -60,14 +60,14 @@ OptionList performing_options(PerformingOptions& o) {
       {"iterations", "N", "iterations that are measured (default 10)", &o.run.iterations},
       {"timeout", "TIME", "give up when nothing has moved for this long (default 60s)", &o.timeout},
       {"tier-directory", "DIR",
-       "loopback, mpi: where files hold what training.offload keeps on disks ($TMPDIR, else /tmp)",
+       "loopback, mpi: folder for what training.offload keeps on disks (default: $TMPDIR, else /tmp)",
        &o.run.tier_directory},
-      {"replay", "", "cuda: record an iteration as a graph and replay it, so that the host has no part in the times",
+      {"replay", "", "cuda: record an iteration as a graph and replay it, so that the host does not affect the times",
        &o.run.recorded},
-      {"observe", "", "cuda: after all others one more iteration under the device's profiler (CUPTI)", &o.run.observed},
+      {"observe", "", "cuda: run one more iteration at the end, under the device's profiler (CUPTI)", &o.run.observed},
       {"timeline", "FILE", "write every span of the median iteration, in our own JSON\n(sim/design/timeline-json.md)",
        &o.timeline},
-      {"trace", "FILE", "write a trace for ui.perfetto.dev; a name ending in .gz is compressed", &o.trace}};
+      {"trace", "FILE", "write a trace for ui.perfetto.dev, compressed if the name ends in .gz", &o.trace}};
 }
 
 Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,

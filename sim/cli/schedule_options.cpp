@@ -174,13 +174,13 @@ std::vector<Field> schedule_fields() {
            "memory that a forward of one stage holds until its input\ngradient, in any one unit (default 1: the peak "
            "counts\nforwards)"},
           {"weight_hold", amounts, "A", "part of it that stays until the weight gradient (default 0)"},
-          {"memory_limit", amounts, "L", "most memory of a rank, for schedules that look at it\n(default: none)"},
+          {"memory_limit", amounts, "L", "memory limit of a rank, for schedules that observe one\n(default: none)"},
           {"overlapped", times, "T",
            "time of a forward and a backward that run as one block, by\nthe stage of the forward (default: both "
            "together)"},
           {"pieces", count, "Q", "seq1f1b: pieces that a micro-batch is cut into (default 2)"},
           {"waves", count, "N", "hanayo: waves, of two chunks each"},
-          {"time_limit", times, "T", "searches: how long they may look"},
+          {"time_limit", times, "T", "searches: how long they may take"},
           {"import", name, "FILE", "take the order from a CSV file; NAME is then only a label\nand may be left out"}};
 }
 

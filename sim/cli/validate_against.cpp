@@ -120,13 +120,13 @@ OptionList against_options(AgainstOptions& o) {
        true},
       {"rows", "", "every row, not only every table", &o.rows},
       {"software", "knobs|profile|none",
-       "what the scenarios say of the framework: all that the table tells (default), its profile alone, nothing",
+       "what scenarios take from the table about the framework: all settings (default), its profile, nothing",
        &o.framework},
-      {"scenarios", "DIR", "write the scenario of every row there", &o.scenarios},
-      {"budget", "", "the same with each effect of the cost model left out", &o.budget},
-      {"bands", "", "error bands in the form of configs/error_bands.yaml", &o.bands},
-      {"forecast", "FILE",
-       "write down what is predicted of each row, without anything measured, to be kept with its date", &o.forecast},
+      {"scenarios", "DIR", "write the scenario of every row to DIR", &o.scenarios},
+      {"budget", "", "score again with each effect of the cost model left out", &o.budget},
+      {"bands", "", "print error bands as in configs/error_bands.yaml", &o.bands},
+      {"forecast", "FILE", "write the prediction of each row, without anything measured, to keep with its date",
+       &o.forecast},
   };
 }
 

@@ -5,8 +5,8 @@ namespace rehearsal::cli {
 
 OptionList log_options(LogOptions& options) {
   return {{"log", "FILE...", "logs of real runs (" + interchange::log_dialects() + ")", &options.logs, true},
-          {"cluster", "NAME", "of --log without SCENARIO: the machine", &options.cluster},
-          {"world", "N", "of --log without SCENARIO: GPUs, where the log does not say it", &options.world}};
+          {"cluster", "NAME", "with --log and no SCENARIO: the machine", &options.cluster},
+          {"world", "N", "with --log and no SCENARIO: number of GPUs, if the log does not say it", &options.world}};
 }
 
 int validate_log(const CommonOptions& common, const LogOptions& options, const std::string& scenario,

@@ -53,7 +53,7 @@ Shown<RankOf> rank() {
   using answer::RankSummary;
   return Shown<RankOf>("Ranks of the graph; each may stand for others that do the same.")
       .figure("rank", "rank", "rank of the job", of_rank(&RankSummary::rank))
-      .figure("count", "copies", "ranks that do the same, this one included", of_rank(&RankSummary::count))
+      .figure("count", "count", "ranks that do the same, this one included", of_rank(&RankSummary::count))
       .figure("stages", "stages", "of the pipeline that it holds", of_rank(&RankSummary::stages))
       .figure("node", "node", "where it is", of_rank(&RankSummary::node))
       .figure("busy_s", Unit::seconds, "busy", "time in which it computes", of_rank(&RankSummary::busy))

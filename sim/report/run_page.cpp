@@ -74,7 +74,10 @@ class RunPage {
     section("What was assumed");
     if (!asked_) entries("Warnings", run_.warnings);
     assumptions();
-    if (!run_.measured && !s_.abstract) entries("Error band", {s_.error_band.basis});
+    if (!run_.measured && !s_.abstract)
+      entries(s_.error_band.low ? "Error band: 80 % of the published runs named here were measured within it"
+                                : "Error band",
+              {s_.error_band.basis});
     std::erase_if(page_.sections, [](const Section& section) { return section.blocks.empty(); });
     if (asked_) page_.sections.push_back(scenario_section(*asked_));
     return std::move(page_);
@@ -98,9 +101,9 @@ class RunPage {
     if (run_.measured)
       expected = iterations_note(run_.measured->iterations);
     else if (s_.error_band.low && s_.error_band.high)
-      expected = fmt::format("{}: {:.3f} .. {:.3f} s",
-                             s_.error_band.comparable ? "80 % of comparable runs" : "none comparable; 80 %",
-                             find(json_, "/error_band/low_s")->real(), find(json_, "/error_band/high_s")->real());
+      expected =
+          fmt::format("80 % band {:.3f} .. {:.3f} s{}", find(json_, "/error_band/low_s")->real(),
+                      find(json_, "/error_band/high_s")->real(), s_.error_band.comparable ? "" : ", no comparable run");
     else if (!s_.abstract)
       expected = "no comparable published runs";
     auto iteration = shown_.value("/iteration_s");
@@ -136,7 +139,7 @@ class RunPage {
                s_.served && s_.served->versions == 1 ? "; {} version in use" : "; {} versions in use")});
     if (run_.measured) measured_facts(run_, facts_);
     add({"", Facts{std::move(facts_)}, "",
-         fmt::format("{} backend, {} engine; {} tasks that stand for {}", s_.backend, s_.engine,
+         fmt::format("{} backend, {} engine; {} tasks stand for {}", s_.backend, s_.engine,
                      grouped(run_.graph().tasks()), grouped(run_.graph().represented_tasks()))});
   }
 
@@ -234,9 +237,15 @@ class RunPage {
     for (const auto& [name, part] : find(json_, "/breakdown_s")->members())
       if (part.real() > 0)
         bars.rows.push_back({name, {part.real()}, show_amount(part.real() / *bars.limit, Unit::share)});
-    const bool waits = s_.breakdown[std::size_t(graph::Category::bubble)] > Time{};
+    std::string waits;
+    for (const auto& [category, why] :
+         {std::pair{graph::Category::bubble, "waits for another rank to compute"},
+          {graph::Category::host, "waits for the CPU that launches its kernels"},
+          {graph::Category::contention, "lasts longer because links or memory are shared"}})
+      if (s_.breakdown[std::size_t(category)] > Time{})
+        waits += fmt::format("{}{}: {}", waits.empty() ? "" : "; ", graph::name(category), why);
     add({fmt::format("Where the time goes on rank {}, which ends last", s_.breakdown_rank), std::move(bars), "",
-         waits ? "bubble: waits for other ranks while nothing is on its way to this one" : ""});
+         waits});
   }
 
   void faults(const answer::Faulted& f) {
@@ -299,7 +308,7 @@ class RunPage {
     if (!t.links.empty())
       text += fmt::format("; busiest link {}: {:.{}f} % of the step", t.links[0].name, t.links[0].busy_share * 100,
                           t.links[0].busy_share < .095 ? 1 : 0);
-    add({"", Paragraph{"Traffic a GPU and step:" + text}});
+    add({"", Paragraph{"Traffic per GPU and step:" + text}});
     if (!asked_) return;
     add({"What a GPU sends in a step", std::move(bars), "traffic", std::move(all)});
     if (!t.links.empty()) add({"", shown_.table("/traffic/links", {"name", "count", "bytes", "busy_share"})});
