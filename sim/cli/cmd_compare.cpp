@@ -17,11 +17,11 @@ CommandText compare_text() {
           .operands = "SCENARIO... [--vary KEY=V1,V2,...]... | STORE",
           .summary =
               "Predicts variants of scenarios and shows them in one table: every scenario with every combination of\n"
-              "the values that --vary gives. Of a store that 'rehearse sweep' made, shows the rows that are there.",
+              "the values that --vary gives. With a store made by 'rehearse sweep', shows its rows.",
           .more =
               "Any key that --set takes may vary; commas inside brackets, braces and quotes do not divide values.\n"
-              "'relative' = time per sequence over that of the best that fits, steps that overflow and train nothing\n"
-              "counted; 'cost' = GPU time per token over that of the first row. A wrong combination is a row with its "
+              "'relative' = time per sequence over that of the best that fits, including steps that overflow;\n"
+              "'cost' = GPU time per token over that of the first row. A wrong combination is a row with its "
               "error. Exit status 2 when no variant works.\n" +
               table_help(),
           .example =

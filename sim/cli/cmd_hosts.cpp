@@ -20,9 +20,9 @@ const CommandText kHostsText{
     .name = "hosts",
     .operands = "up|show|run|down SCENARIO [OPTIONS] [-- COMMAND]",
     .summary =
-        "Makes the nodes of a scenario's cluster on this machine: each a network namespace with NICs that have "
-        "their rate, joined by switches as the topology joins them. What is measured over them speaks of that cluster, "
-        "its rates divided by --scale.",
+        "Makes the nodes of a scenario's cluster on this machine: a network namespace each, with NICs at their rates, "
+        "joined by switches as in the topology. What is measured over them is about that cluster, with its rates "
+        "divided by --scale.",
     .more =
         "up makes them, show says what has passed each link, down removes them with all that runs on them; show needs "
         "no "
@@ -31,8 +31,8 @@ const CommandText kHostsText{
         "on all of them. Without a command it measures the scenario (--backend mpi --compute timed); what begins "
         "with a dash behind -- are further options of measure.\n"
         "\n"
-        "Needs root and iproute2, and changes nothing outside the namespaces it makes. What a call that was killed "
-        "leaves behind goes with the next. Latency needs sch_netem in the kernel; where it is missing, up says so "
+        "Needs root and iproute2, and changes nothing outside the namespaces it makes. The next call removes what "
+        "a killed call left behind. Latency needs sch_netem in the kernel; where it is missing, up says so "
         "(sim/design/hosts.md).",
     .example =
         "  rehearse hosts up tests/hosts/three-hosts.yaml\n"

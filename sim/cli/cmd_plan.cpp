@@ -21,18 +21,19 @@ const CommandText kPlanText{
     .name = "plan",
     .operands = "SCENARIO",
     .summary =
-        "Searches the best layout and schedule for the model, the cluster and the batch of a scenario, and proves\n"
-        "that no other of its space is faster.",
+        "Searches for the best layout and schedule for the model, cluster and batch of a scenario, and proves that no\n"
+        "other in its space is faster.",
     .more =
         "The scenario's section 'plan' says what may be chosen, each key a value, a list or auto (all that divide):\n"
         "  plan: {tensor: [1, 2, 4, 8], pipeline: auto, schedules: [1f1b, zb-h1], objective: time, margin: 5%}\n"
         "keys: tensor context pipeline data expert chunks micro schedules zero recompute sequence offload framework\n"
-        "gpus nodes objective deadline budget margin. Without it all are auto: what the framework supports that\n"
-        "'framework' names. What could be the best is predicted as 'run' does, with contention, and ordered by that;\n"
-        "the proof is about that. A scenario with a 'job' has days, GPU-hours, money and goodput of each;\n"
-        "objective cost is the cheapest training, 'deadline: 30d' and 'budget: 1M' keep to what takes and costs no "
-        "more.\n"
-        "Ctrl-C and --time-limit end with the best so far and how far the optimum may be.\n"
+        "gpus nodes objective deadline budget margin. Those that are left out are auto, within what the scenario's\n"
+        "framework supports. Candidates for the best are predicted as 'run' does, with contention; their order and "
+        "the\n"
+        "proof are about these predictions. With a 'job', each layout has days, GPU-hours, cost and goodput: "
+        "'objective:\n"
+        "cost' looks for the cheapest run, 'deadline: 30d' and 'budget: 1M' exclude what takes longer or costs more.\n"
+        "Ctrl-C and --time-limit end with the best so far, and say how much better the optimum could be.\n"
         "Exit status 1 when nothing fits, or nothing keeps to the limits; 2 when the space is empty.",
     .example =
         "  rehearse plan scenarios/llama3-8b-dgx-h100.yaml\n"
@@ -67,11 +68,11 @@ void save(const CommonOptions& common, const std::string& folder, const search::
 int run_plan(Session& session, const Arguments& arguments) {
   std::string jobs, limit, folder;
   PageOptions pages;
-  const OptionList own =
-      with_page_options({{"time-limit", "T", "end with the best so far after such a time, 30s (default: none)", &limit},
-                         {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
-                         {"save", "DIR", "write the best as scenario files that 'run' takes", &folder}},
-                        pages, "draw the best and what they are better than", {"time", "pareto"});
+  const OptionList own = with_page_options(
+      {{"time-limit", "T", "stop after this time, such as 30s, with the best so far (default: none)", &limit},
+       {"jobs", "N", "threads (default: one per core); the answer is the same for any number", &jobs},
+       {"save", "DIR", "write the best ones as scenario files", &folder}},
+      pages, "draw the best and what they are better than", {"time", "pareto"});
   CommonOptions common(session);
   const auto line = parse(kPlanText, own, arguments, common);
   if (!line) return 0;

@@ -30,11 +30,11 @@ CommandText sweep_text() {
       .operands = "SCENARIO... [--vary KEY=V1,V2,...]... --store FILE",
       .summary =
           "Predicts every scenario with every combination of the values that --vary gives, and keeps the results\n"
-          "in a SQLite file: what is there already is not computed again.",
+          "in an SQLite file. Results that are there already are not computed again.",
       .more =
-          "A row is right as long as the scenario that it came from and the version of this program are the same.\n"
-          "A sweep that was stopped, however, loses the batches under way (about a second of work per thread):\n"
-          "run it again. Several may fill one store at once, from several shells or as ranks of mpirun or srun, of\n"
+          "A row is valid as long as its scenario and the version of this program are the same. A sweep that is\n"
+          "stopped loses only the work under way (about a second per thread): run it again to continue. Several may "
+          "fill one store at once, from several shells or as ranks of mpirun or srun, of\n"
           "which the first prints the report when all rows are there. Wrong combinations are rows with an error.\n"
           "The report has the rows of this sweep in the order of its scenarios and values, the last --vary fastest.\n"
           "Read with 'rehearse compare FILE', or with SQL:\n"

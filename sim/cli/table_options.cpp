@@ -16,13 +16,13 @@ OptionList table_options(TableOptions& to, OptionList own) {
   for (const auto& figure : report::kFigureTexts) columns.emplace_back(figure.name);
   own.insert(own.begin(), {"vary", "KEY=V1,V2,...", "values of one key; repeatable", &to.vary});
   const OptionList table{
-      {"jobs", "N", "variants at a time (default: one per core)", &to.jobs},
+      {"jobs", "N", "variants at once (default: one per core)", &to.jobs},
       {"sort", "COLUMN", "order the rows; -COLUMN: the largest first", &to.choice.sort, false, columns, true},
       {"top", "N", "only the first N rows; without --sort the fastest that fit", &to.top},
       {"fits", "", "only the rows that fit their GPUs", &to.choice.fits},
-      {"pareto", "", "only what nothing that fits beats in time, memory or GPUs", &to.choice.pareto}};
+      {"pareto", "", "only the Pareto-optimal rows (time, memory, GPUs) among those that fit", &to.choice.pareto}};
   own.insert(own.end(), table.begin(), table.end());
-  return with_page_options(std::move(own), to.pages, "draw times, memory and what nothing beats",
+  return with_page_options(std::move(own), to.pages, "draw times, memory and the Pareto front",
                            {"time", "memory", "pareto"});
 }
 
