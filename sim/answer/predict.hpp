@@ -53,6 +53,12 @@ struct Measured {
   std::vector<std::vector<Bytes>> predicted_beyond;  // per rank and tier, to compare with Timeline::beyond_bytes
   std::optional<Verification> verification;
   std::optional<backend::Collectives> collectives;  // nothing where none moved bytes
+  // Over hosts of this machine: what passed a link, one way, in an iteration. Counted with headers, by the kernel.
+  struct Link {
+    std::string name;
+    double predicted = 0, counted = 0;
+  };
+  std::vector<Link> links;
 };
 
 struct Result {

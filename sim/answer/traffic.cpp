@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "answer/link_bytes.hpp"
 #include "answer/lowered_job.hpp"
 
 namespace rehearsal::answer {
@@ -179,6 +180,23 @@ std::vector<LinkTraffic> links(const lower::ResourceMap& around, const std::vect
 }
 
 }  // namespace
+
+std::map<std::string, double> link_bytes(const LoweredJob& lowered) {
+  if (!lowered.resource_map) return {};
+  Count count(lowered);
+  TrafficSummary by_rank;
+  count.run(by_rank);
+  std::map<std::string, double> all;
+  const auto& around = *lowered.resource_map;
+  for (std::uint32_t i = 0; i < around.resources.size(); ++i) {
+    const auto& link = around.resources[i];
+    const Bytes bytes = count.over()[around.places.of_machine[i]];
+    const bool between = std::min(link.from.kind, link.to.kind) >= cluster::DeviceKind::nic;
+    if (link.kind == cluster::Resource::Kind::link && between && bytes > Bytes{})
+      all[name(link)] += double(bytes.count());
+  }
+  return all;
+}
 
 const std::vector<AxisBytes::Part>& AxisBytes::parts() {
   using A = AxisBytes;

@@ -103,13 +103,13 @@ int run_measure(Session& session, const Arguments& arguments) {
   performing.options.weights = options.verify || !options.weights.empty();
   if (!options.weights.empty() && performing.options.compute != backend::Compute::real)
     throw UserError("--weights needs --compute real: timed tasks train nothing");
-  auto [timeline, trained, collectives] = perform(performing, common);
+  auto [timeline, trained, collectives, links] = perform(performing, common);
   if (!performer().reports(options.performing.backend)) return 0;
 
   const auto& scenario = performing.what.scenario;
-  const auto answer = [&, &trained = trained, &timeline = timeline, how = collectives] {
+  const auto answer = [&, &trained = trained, &timeline = timeline, how = collectives, &links = links] {
     auto measured = answer::performed(performing.predicted, std::move(timeline));
-    measured.measured->collectives = how;
+    measured.measured->collectives = how, measured.measured->links = std::move(links);
     if (!options.verify) return measured;
     auto limits = explore::limits(scenario);
     backend::TrainingResult wide;

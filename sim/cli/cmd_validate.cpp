@@ -149,7 +149,7 @@ int run_validate(Session& session, const Arguments& arguments) {
   if (!performer().reports(options.backend)) return 0;
 
   auto run = answer::performed(predicted, std::move(measured.timeline));
-  run.measured->collectives = measured.collectives;
+  run.measured->collectives = measured.collectives, run.measured->links = std::move(measured.links);
   if (performing.options.compute == backend::Compute::real && scenario.concrete->cluster.name != "this-machine")
     run.warnings.push_back(
         fmt::format("predicted for {}, performed on this machine: the difference is that of the machines; "

@@ -76,6 +76,9 @@ class Performer {
   // `hosts`: makes, shows, uses and removes hosts on this machine. Both return the exit status.
   virtual int hosts(const HostsRequest& request, const CommonOptions& common) const = 0;
   virtual int enter_host(const Arguments& arguments) const = 0;
+  // Inside of `hosts run`: the bytes that the kernel has counted on each link until now, one way, by the name that
+  // predictions have for it. Empty elsewhere.
+  virtual std::map<std::string, double> link_bytes() const = 0;
 
   // Runs the parsed command; `arguments`: all of its own, for ranks that are processes. Returns the exit status.
   virtual int calibrate(const Calibration& what, const Arguments& arguments, const CommonOptions& common) const = 0;

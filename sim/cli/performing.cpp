@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <variant>
 
+#include "answer/link_bytes.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "cli/performer.hpp"
@@ -130,6 +132,19 @@ std::string expectation(const Performing& p, int iterations) {
   return fmt::format("{} expected, {} each", roughly(each * iterations), show(p.predicted.timeline.makespan()));
 }
 
+// What has passed the links since `before`, beside what was predicted of an iteration.
+std::vector<answer::Measured::Link> counted(const std::map<std::string, double>& before,
+                                            const std::map<std::string, double>& predicted, int iterations) {
+  std::vector<answer::Measured::Link> all;
+  for (const auto& [link, bytes] : performer().link_bytes()) {
+    const auto said = predicted.find(link), begun = before.find(link);
+    all.push_back({link, said == predicted.end() ? 0 : said->second,
+                   (bytes - (begun == before.end() ? 0 : begun->second)) / iterations});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.counted > b.counted; });
+  return all;
+}
+
 }  // namespace
 
 explore::Performed perform(const Performing& p, const CommonOptions& common) {
@@ -152,7 +167,11 @@ explore::Performed perform(const Performing& p, const CommonOptions& common) {
     line.say(fmt::format("{} of {} iterations, {} so far; {}", ended, all, roughly(passed(began)), left));
   };
   options.progress(0);
-  return explore::perform(*p.predicted.lowered, *p.backend, options);
+  const bool counts = p.backend->name() == "mpi" && performer().reports("mpi");
+  const auto before = counts ? performer().link_bytes() : std::map<std::string, double>();
+  auto performed = explore::perform(*p.predicted.lowered, *p.backend, options);
+  if (!before.empty()) performed.links = counted(before, answer::link_bytes(*p.predicted.lowered), all);
+  return performed;
 }
 
 }  // namespace rehearsal::cli

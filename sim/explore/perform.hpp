@@ -44,6 +44,7 @@ struct Performed {
   backend::TrainingResult trained;  // real compute
   // How collectives were performed; nothing where there are none, or where they only take their predicted time.
   std::optional<backend::Collectives> collectives;
+  std::vector<answer::Measured::Link> links = {};  // over hosts of this machine
 };
 // `options` without durations, algorithms and training data, which the lowered job provides. Throws MachineError when
 // this machine cannot perform it.

@@ -228,4 +228,16 @@ int enter_host(const cli::Arguments& arguments) {
   hosts::enter(arguments[0], arguments[1], {arguments.begin() + 2, arguments.end()});
 }
 
+std::map<std::string, double> link_bytes() {
+  const char* set = std::getenv("REHEARSAL_HOSTS");
+  if (!set) return {};
+  std::map<std::string, double> all;
+  const auto state = hosts::show(set);
+  for (const auto& link : state.find("links")->items()) {
+    all[link.find("there")->text()] = link.find("sent_bytes")->real();
+    all[link.find("back")->text()] = link.find("received_bytes")->real();
+  }
+  return all;
+}
+
 }  // namespace rehearsal::perform

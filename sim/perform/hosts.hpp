@@ -1,5 +1,8 @@
 // `rehearse hosts`: the request of the command line to hosts of this machine (hw/hosts), and what it prints.
 #pragma once
+#include <map>
+#include <string>
+
 #include "cli/performer.hpp"
 
 namespace rehearsal::perform {
@@ -8,5 +11,7 @@ int hosts(const cli::HostsRequest& request, const cli::CommonOptions& common);
 
 // `arguments`: the set, the host, and what is to run there.
 int enter_host(const cli::Arguments& arguments);
+
+std::map<std::string, double> link_bytes();
 
 }  // namespace rehearsal::perform

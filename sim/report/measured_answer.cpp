@@ -91,6 +91,17 @@ Shown<timeline::DeviceReport> device() {
       .figure("memory_taken_bytes", Unit::bytes, "taken", "of its memory", &DeviceReport::taken);
 }
 
+Shown<answer::Measured::Link> link() {
+  using Link = answer::Measured::Link;
+  return Shown<Link>("Over hosts of this machine: what passed each link in an iteration, the most first.")
+      .figure("name", "link", "one way", &Link::name)
+      .figure("predicted_bytes", Unit::bytes, "predicted", "", &Link::predicted)
+      .figure("counted_bytes", Unit::bytes, "counted",
+              "by the kernel, with headers, answers and what started the ranks", &Link::counted)
+      .figure("counted_more", Unit::error, "more", "counted / predicted - 1",
+              [](auto& l) { return l.predicted > 0 ? std::optional(l.counted / l.predicted - 1) : std::nullopt; });
+}
+
 Shown<Verification> verification() {
   using V = Verification;
   return Shown<V>("Whether it trains what one rank alone trains.")
@@ -119,6 +130,8 @@ Shown<Result> measured_answer() {
       .group("memory", memory(), [](auto& r) { return r.measured && !r.timeline.peak_bytes.empty() ? &r : nullptr; })
       .rows("devices", device(),
             [](auto& r) { return r.measured && !r.timeline.devices.empty() ? &r.timeline.devices : nullptr; })
+      .rows("link_bytes", link(),
+            [](auto& r) { return r.measured && !r.measured->links.empty() ? &r.measured->links : nullptr; })
       .group("verify", verification(),
              [](auto& r) -> const Verification* {
                return r.measured && r.measured->verification ? &*r.measured->verification : nullptr;

@@ -312,6 +312,9 @@ class RunPage {
     if (!asked_) return;
     add({"What a GPU sends in a step", std::move(bars), "traffic", std::move(all)});
     if (!t.links.empty()) add({"", shown_.table("/traffic/links", {"name", "count", "bytes", "busy_share"})});
+    if (run_.measured && !run_.measured->links.empty())
+      add({"What passed the links in a step",
+           shown_.table("/link_bytes", {"name", "predicted_bytes", "counted_bytes", "counted_more"})});
   }
 
   // The closed form, with its bytes if these differ: trees and switches send other amounts than rings.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is measured over `rehearse hosts` besides times: clocks that differ by hours, and the profile that
-calibrate makes of the links. Skipped, with the reason, where this process may not make network
+"""What is measured over `rehearse hosts` besides times: bytes on each link beside the prediction, clocks that differ by hours,
+and the profile that calibrate makes of the links. Skipped, with the reason, where this process may not make network
 namespaces."""
 import json
 import pathlib
@@ -12,6 +12,18 @@ from support import BINARY, NAME, SCENARIO, around, call, done, hosts, why_not
 
 MEASURE = [BINARY, "measure", SCENARIO, "--backend", "mpi", "--compute", "timed", "--warmup", "0", "--iterations", "2",
            "--format", "json"]
+
+
+def links():
+    """Three NICs send and receive; a stream of 4044 bytes has 4110 with headers, and answers go back."""
+    ran = hosts("run", SCENARIO, "--", "--warmup", "0", "--iterations", "4", "--format", "json")
+    rows = json.loads(done(ran))["link_bytes"]
+    assert len(rows) == 6, rows
+    for row in rows:
+        assert 1.016 < row["counted_bytes"] / row["predicted_bytes"] < 1.05, row
+    print(f"{rows[0]['name']}: {rows[0]['counted_bytes']:.0f} bytes counted, {rows[0]['predicted_bytes']:.0f} predicted")
+    text = done(hosts("run", SCENARIO, "--", "--warmup", "0", "--iterations", "1"))
+    assert re.search(r"Links +node [012] NIC 0", text) and re.search(r"Clocks +those of two hosts", text), text
 
 
 def clocks():
@@ -47,6 +59,7 @@ def main():
     before = around()
     try:
         state = json.loads(done(hosts("up", SCENARIO, "--format", "json")))
+        links()
         clocks()
         calibrated(state["links"][0]["stream_bytes_per_s"])
     finally:
