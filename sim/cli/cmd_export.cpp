@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/export_chakra.hpp"
+#include "cli/exported.hpp"
 #include "interchange/format.hpp"
 
 namespace rehearsal::cli {
@@ -60,13 +61,8 @@ int run_export(Session& session, const Arguments& arguments) {
     return 0;
   }
   const auto scenario = scenario_of_model(common, path, common.set);
-  interchange::Lacks lacks;
-  const auto written = interchange::registry().at(as).write(scenario, lacks);
-  std::vector<std::string> warnings;
-  for (const auto& lack : lacks) warnings.push_back(fmt::format("{} has no word for {}", as, lack));
-  warn(common, warnings);
-  emit_report(common, written);
-  return strict && !lacks.empty() ? 1 : 0;
+  const bool all = emit_exported(common, as, scenario);
+  return strict && !all ? 1 : 0;
 }
 
 }  // namespace rehearsal::cli

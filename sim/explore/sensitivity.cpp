@@ -214,6 +214,29 @@ scenario::Scenario Asked::with(const std::vector<std::string>& more) const {
   return scenario::load(path, all, {}, *files);
 }
 
+std::vector<Uncertain> uncertain(const Asked& asked, const Width& width, unsigned jobs) {
+  const Turning turning(asked);
+  std::vector<std::pair<const Knob*, Uncertain>> some;
+  for (const auto& knob : turning.all()) {
+    const auto& key = knob.field->key;
+    const double fitted = width(key);
+    const bool guessed = assumed(asked.prediction->scenario(), key);
+    if (fitted > 0 || guessed)
+      some.push_back({&knob, {key, value_text(knob.value), knob.field->help, fitted > 0 ? fitted : kTenth, guessed}});
+  }
+  const Time now = asked.prediction->summary.iteration;
+  in_parallel(some.size(), jobs, [&](std::size_t i) {
+    auto& [knob, one] = some[i];
+    const Turn none{"", 0, now};
+    one.high = turning.turn(*knob, 1 + one.width).value_or(none);
+    one.low = turning.turn(*knob, 1 / (1 + one.width)).value_or(none);
+  });
+  std::vector<Uncertain> all;
+  for (auto& [knob, one] : some)
+    if (one.low.iteration != now || one.high.iteration != now) all.push_back(std::move(one));
+  return all;
+}
+
 Sensitivities sensitivities(const Asked& asked, unsigned jobs, const Done& done) {
   const Turning turning(asked);
   const auto& knobs = turning.all();

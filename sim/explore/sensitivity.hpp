@@ -59,6 +59,18 @@ struct Asked {
   scenario::Scenario with(const std::vector<std::string>& more) const;
 };
 
+// A number that was not measured on the machine, and the step at both ends of what it may be.
+struct Uncertain {
+  std::string key, value, help;
+  double width = 0;      // relative, up and down
+  bool assumed = false;  // else fitted to training runs
+  Turn low{}, high{};    // of the number; bounds may allow less
+};
+// The relative uncertainty of a number that was fitted to training runs; 0 of others.
+using Width = std::function<double(const std::string& key)>;
+// Those that are assumed, by a tenth, or fitted, by their width, and have an effect.
+std::vector<Uncertain> uncertain(const Asked& asked, const Width& width, unsigned jobs);
+
 // `done` is called after each of `of` numbers, from any thread, one call at a time.
 using Done = std::function<void(std::size_t done, std::size_t of)>;
 Sensitivities sensitivities(const Asked& asked, unsigned jobs, const Done& done = {});

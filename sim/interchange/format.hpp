@@ -29,8 +29,8 @@ struct Format {
   bool writes_graph = false;  // of the task graph of a scenario, which `rehearse export` makes (cli/export_chakra.hpp)
 };
 
-// For writers: appends every key that the user gave the scenario and that is none of these. A name that ends in *
-// stands for all that begin so.
+// For writers: appends every key that the user gave the scenario, beside its `plan`, and that is none of these. A name
+// that ends in * stands for all that begin so.
 void lack_others(const scenario::Scenario& scenario, const std::vector<std::string_view>& said, Lacks& lacks);
 
 using Registry = PluginRegistry<Format>;

@@ -37,7 +37,8 @@ Table best_table(const Showing& shown, const Plan& plan) {
 }  // namespace
 
 Page plan_page(const Plan& plan, const Asked& asked) {
-  const auto& [space, outcome, goal, front] = plan;
+  const auto& space = plan.space;
+  const auto& outcome = plan.outcome;
   const auto json = plan_answer().json(plan);
   const Showing shown(json, plan_answer().items());
   Page page;
@@ -45,6 +46,7 @@ Page plan_page(const Plan& plan, const Asked& asked) {
   page.made_by = "rehearse " + program_version();
   page.subtitle = fmt::format("{} layouts. {}", grouped(outcome.counts.layouts), proof_text(space, outcome));
   Facts facts;
+  if (!outcome.top.empty() && space.clusters() > 1) facts.facts.push_back(shown.fact("/best/cluster"));
   if (!outcome.top.empty()) facts.facts.push_back({"best iteration", shown.value("/best/iteration_s")});
   for (const char* count : {"/layouts", "/priced", "/simulated", "/cut/memory", "/cut/bound"})
     facts.facts.push_back(shown.fact(count));

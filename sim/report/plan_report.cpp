@@ -18,8 +18,6 @@ namespace {
 
 using search::Found, search::Outcome, search::Space;
 
-std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
-
 // Something of a space that has a layout, and the first of its list.
 template <class T>
 struct In {
@@ -48,12 +46,96 @@ Shown<In<T>> setting(const char* what) {
   return Shown<In<T>>(what).figure("set", Unit::none, "--set", "the layout, as --set takes it",
                                    [](auto& l) { return settings(l.space.sets(l.of.layout)); });
 }
+std::string cluster_name(const Space& space, const search::Layout& layout) {
+  return space.file().cluster_of(space.file().bases[layout.base]);
+}
 Shown<In<Found>> layout() {
   return setting<Found>("A layout, and the answer of `run` for it.")
+      .figure("cluster", Unit::none, "cluster", "by name", [](auto& l) { return cluster_name(l.space, l.of.layout); })
       .figure("alone_s", Unit::seconds, "alone", "the iteration without contention", [](auto& l) { return l.of.alone; })
       .also(run_answer(), [](auto& l) -> const Result& { return l.of.full; });
 }
+// The band of one of the best.
+Shown<In<Found>> band() {
+  const auto end = [](auto member) {
+    return [member](const In<Found>& l) {
+      const auto band = band_of(l.space, l.of);
+      return band ? std::optional((*band).*member) : std::nullopt;
+    };
+  };
+  return Shown<In<Found>>("Where 80 % of the runs like it would fall, in what is minimised.")
+      .figure("of", Unit::none, "of", "cost or iteration_s",
+              [](auto& l) { return std::string(band_of(l.space, l.of)->of); })
+      .figures(Unit::none, "low", end(&Band::low), "high", end(&Band::high))
+      .figure("overlaps_best", Unit::none, "overlaps", "with the band of the best",
+              [](auto& l) { return overlap(l.space, l.of, l.best); });
+}
+// Of one of several clusters.
+struct OfCluster {
+  const Space& space;
+  const Outcome& outcome;
+  std::size_t which;
+  const Outcome::OfCluster& found() const { return outcome.clusters[which]; }
+};
+std::vector<OfCluster> of_clusters(const Plan& plan) {
+  std::vector<OfCluster> all;
+  for (std::size_t c = 0; c < plan.outcome.clusters.size(); ++c) all.push_back({plan.space, plan.outcome, c});
+  return all;
+}
+struct InTie {
+  const Space& space;
+  const Outcome& outcome;
+  const Tie& tie;
+};
+std::vector<InTie> ties_of(const Plan& plan) {
+  std::vector<InTie> all;
+  for (const auto& tie : plan.ties) all.push_back({plan.space, plan.outcome, tie});
+  return all;
+}
 // The whole training, where there is a job.
+Shown<In<Found>> trained();
+Shown<In<Outcome::Nearest>> lacks() {
+  return setting<Outcome::Nearest>("If nothing fits: what lacks least.")
+      .figures(Unit::bytes, "device_bytes", in(&Outcome::Nearest::device), "lacks_bytes",
+               [](auto& l) { return l.of.device - l.of.capacity; });
+}
+// The best of a cluster, without all that `run` says of it.
+Shown<In<Found>> brief() {
+  return setting<Found>("A layout.")
+      .figures(Unit::seconds, "iteration_s", in(&Found::iteration))
+      .figure("device_bytes", Unit::bytes, "memory", "of a GPU", in(&Found::device))
+      .figure("gpus", Unit::none, "GPUs", "", [](auto& l) { return l.space.gpus(l.of.layout); })
+      .also(trained());
+}
+Shown<OfCluster> cluster_best() {
+  return Shown<OfCluster>("The best of a cluster, or what misses by least where nothing fits or keeps to the limits.")
+      .figure("cluster", Unit::none, "cluster", "by name",
+              [](auto& c) { return c.space.file().space.clusters[c.which].name; })
+      .group("best", brief(), [](auto& c) { return one_in(c.space, c.found().best); })
+      .figure("behind", Unit::share, "behind", "by which it is worse than the best, in what is minimised",
+              [](auto& c) {
+                const bool both = c.found().best && !c.outcome.top.empty();
+                return both ? std::optional(behind(c.space, *c.found().best, c.outcome.top.front())) : std::nullopt;
+              })
+      .group("closest", brief(), [](auto& c) { return one_in(c.space, c.found().closest); })
+      .or_left_out()
+      .group("nearest", lacks(), [](auto& c) { return one_in(c.space, c.found().nearest); })
+      .or_left_out();
+}
+// What would tell layouts apart.
+Shown<explore::Deciding> deciding_number() {
+  using D = explore::Deciding;
+  return Shown<D>("A number that was not measured on the machine.")
+      .figures(Unit::none, "key", &D::key, "value", &D::value)
+      .figure("of", Unit::none, "of", "best, other or both: whose number it is",
+              [](auto& d) {
+                return std::string(d.of == D::Of::both ? "both" : d.of == D::Of::first ? "best" : "other");
+              })
+      .figure("width", Unit::share, "width", "by which it may be off", &D::width)
+      .figure("assumed", Unit::none, "assumed", "else fitted to training runs", &D::assumed)
+      .figure("moves", Unit::share, "moves", "the other nearer to the best, or before it", &D::moves)
+      .figure("decides", Unit::none, "decides", "the other may be the better one", &D::decides);
+}
 Shown<In<Found>> trained() {
   const auto total = [](auto member) {
     return [member](const In<Found>& l) { return l.of.run ? Json((*l.of.run).*member) : Json(); };
@@ -66,8 +148,8 @@ Shown<In<Found>> trained() {
       .or_all_left_out();
 }
 
-// Where a layout is slower and faster than another: the parts of its iteration that differ by at least a thousandth of
-// it, largest first.
+}  // namespace
+
 std::string against(const Found& one, const Found& best) {
   struct Part {
     Time more;
@@ -90,233 +172,46 @@ std::string against(const Found& one, const Found& best) {
   return text.empty() ? "the same to a thousandth" : text;
 }
 
-std::string space_text(const Outcome& outcome) {
-  const auto& c = outcome.counts;
-  return fmt::format(
-      "{} layouts: {} do not fit by the states that they keep, {}{} are ruled out by a bound of their time{}, {} were "
-      "priced. {} of these were priced in full, with contention: {} do not fit{}. {} sets of stage times served all.",
-      grouped(c.layouts), grouped(c.cut_memory),
-      c.cut_limits ? fmt::format("{} are too late or too dear by a bound, ", grouped(c.cut_limits)) : "",
-      grouped(c.cut_bound),
-      c.refused ? fmt::format(", {} are refused by rules that only a plan knows", grouped(c.refused)) : "",
-      grouped(c.priced), grouped(c.simulated), grouped(c.unfit),
-      c.missed ? fmt::format(", {} are too late or too dear", grouped(c.missed)) : "", grouped(c.stagings));
-}
-
-std::string refusal_text(const Outcome& outcome, std::size_t width) {
-  constexpr std::size_t kShown = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kShown, outcome.refusals.size()); ++i) {
-    const auto& [layout, why, layouts] = outcome.refusals[i];
-    text += wrap(fmt::format("  {} refused, such as tensor {}, context {}, pipeline {}, data {}, zero {}, micro {}: {}",
-                             grouped(layouts), layout.tensor, layout.context, layout.pipeline, layout.data, layout.zero,
-                             layout.micro, why),
-                 width, "    ") +
-            "\n";
-  }
-  if (outcome.refusals.size() > kShown)
-    text += fmt::format("  and for {} other reasons (--format json names all)\n", outcome.refusals.size() - kShown);
-  return text;
-}
-
-// The objective's value for the best layout.
-struct Wanted {
-  const char *better, *unit;
-};
-Wanted wanted(const Space& space) {
-  using Objective = scenario::PlanSpace::Objective;
-  switch (space.file().space.objective) {
-    case Objective::gpus:
-      return {"needs fewer GPUs or is faster", "smaller or faster"};
-    case Objective::cost:
-      return {"is cheaper", "cheaper"};
-    case Objective::time:
-      break;
-  }
-  return {"is faster", "faster"};
-}
-
 const job::Job* job_of(const Space& space) {
   const auto& job = space.file().bases.front().scenario.job;
   return job ? &*job : nullptr;
 }
-std::string money(const Space& space, double amount) { return show(Count(amount)) + " " + job_of(space)->currency; }
 
-std::string training_text(const Space& space, const job::Totals& run) {
-  return fmt::format("{:.1f} days, {} GPU-hours{}{}", run.days, show(Count(run.gpu_hours)),
-                     run.cost ? ", " + money(space, *run.cost) : "",
-                     job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
-}
-
-// A layout in a few letters, part by part; a part without effect is empty.
-std::vector<std::string> letters(const Space& space, const search::Layout& l) {
-  const auto degree = [](char letter, std::int64_t n) { return n > 1 ? fmt::format("{}{}", letter, n) : ""; };
-  std::vector<std::string> parts;
-  for (const auto& set : space.file().bases[l.base].sets)  // cluster size, framework
-    parts.push_back(set.starts_with("framework=") ? set.substr(set.find('=') + 1) : last_part(set));
-  parts.push_back(fmt::format("t{}{}", l.tensor, l.sequence ? "s" : ""));
-  parts.push_back(degree('c', l.context));
-  parts.push_back(degree('p', l.pipeline) + (l.chunks > 1 ? fmt::format("x{}", l.chunks) : ""));
-  parts.push_back(fmt::format("d{}", l.data));
-  parts.push_back(degree('e', l.expert));
-  parts.push_back(fmt::format("z{}", l.zero));
-  parts.push_back(fmt::format("b{}", l.micro));
-  parts.push_back(space.schedules()[l.schedule]);
-  parts.push_back(l.recompute == models::Recompute::none ? "" : scenario::name(l.recompute));
-  const auto& offload = space.file().space.offload[l.offload];
-  parts.push_back(offload.states.any() ? offload.text : "");
-  return parts;
-}
-constexpr const char* kLetters =
-    "t tensor (s: sequence parallel), c context, p pipeline x chunks, d data, e expert, z ZeRO, b micro-batch";
-
-// One row per layout of a list of the answer: results first, then the layout without the parts that all share.
-std::string table_text(const Showing& shown, const Plan& plan, const char* list, const std::vector<Found>& all,
-                       const page::TextStyle& style) {
-  std::vector<std::string_view> columns{"iteration_s", "alone_s"};
-  const bool top = list == std::string_view("/top");
-  columns.push_back(top ? "peak_memory_bytes/device=memory" : "device_bytes");
-  if (!all.empty() && all.front().run)
-    columns.insert(columns.end(), {top ? "job/days=days" : "days", top ? "job/cost=cost" : "cost"});
-  auto table = shown.table(list, columns, "#");
-  table.head.emplace_back("layout"), table.words.push_back(true);
-  std::vector<std::vector<std::string>> parts;
-  for (const auto& found : all) parts.push_back(letters(plan.space, found.layout));
-  std::string shared;
-  for (std::size_t i = 0; all.size() > 1 && i < parts.front().size(); ++i) {
-    const auto first = parts.front()[i];
-    if (first.empty() || std::any_of(parts.begin(), parts.end(), [&](const auto& p) { return p[i] != first; }))
-      continue;
-    shared += " " + first;
-    for (auto& p : parts) p[i].clear();
+std::optional<Band> band_of(const Space& space, const Found& found) {
+  const auto& summary = found.full.summary;
+  if (space.file().space.objective == scenario::PlanSpace::Objective::cost) {
+    if (!summary.job || !summary.job->low || !summary.job->high || !summary.error_band.low) return std::nullopt;
+    return Band{"cost", summary.job->low->cost.value_or(0), summary.job->high->cost.value_or(0)};
   }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    std::erase(parts[i], "");
-    table.rows[i].push_back({fmt::format("{}", fmt::join(parts[i], " "))});
-  }
-  const auto text = page::text(table, Paint{style.color}, style.width);
-  return shared.empty() ? text : text + wrap("     in all:" + shared, std::size_t(style.width), "       ") + "\n";
+  const auto& [low, high] = std::pair(summary.error_band.low, summary.error_band.high);
+  const double seconds = to_seconds(found.iteration);
+  return low && high ? std::optional(Band{"iteration_s", *low * seconds, *high * seconds}) : std::nullopt;
 }
 
-// Quoted for a shell.
-std::string command_text(const Space& space, const search::Layout& layout, int width, const std::string& begin) {
-  std::string text = begin, line = begin;
-  for (const auto& [key, value] : space.sets(layout)) {
-    const auto set =
-        fmt::format(" --set {}={}", key, value.find_first_of("{ ") == std::string::npos ? value : "'" + value + "'");
-    if (line.size() + set.size() + 2 > std::size_t(width)) text += " \\\n   ", line = "   ";
-    text += set, line += set;
-  }
-  return text + "\n";
-}
-std::string command_text(const Space& space, const search::Layout& layout, int width) {
-  return command_text(space, layout, width, "  rehearse run " + space.file().path);
-}
-
-std::string lacking(const Space& space, const Outcome& outcome, int width) {
-  const auto& near = *outcome.nearest;
-  return wrap(
-             fmt::format(
-                 "Nothing fits: the layout whose states lack least needs {} of a GPU that has {}, {:.2f} GiB too many:",
-                 show(bytes(near.device)), show(bytes(near.capacity)), (near.device - near.capacity) / double(1 << 30)),
-             std::size_t(width)) +
-         "\n" + command_text(space, near.layout, width);
-}
-
-// How far a layout is behind the best, in the objective and in time, and why.
-std::string loss(const Space& space, const Found& one, const Found& best) {
-  const auto with_sign = [](bool less, const std::string& amount) { return (less ? "-" : "+") + amount; };
-  const Time mine = one.iteration, its = best.iteration;
-  const auto text = with_sign(mine < its, show(mine < its ? its - mine : mine - its)) + " = " + against(one, best);
-  if (space.file().space.objective != scenario::PlanSpace::Objective::cost) return text;
-  const double more = *one.run->cost - *best.run->cost;
-  return with_sign(more < 0, money(space, std::abs(more))) + "; " + text;
-}
-
-// The limit that no layout meets, and by how much it is missed.
-std::string out_of_reach(const Space& space, const Outcome& outcome, int width) {
-  const auto goal = search::goal_of(space.file().space);
-  const auto& closest = *outcome.closest;
-  const auto& run = *closest.run;
-  std::string text;
-  if (!goal.in_time(run))
-    text = fmt::format("Nothing that fits is done within {:.2f} days: the fastest takes {:.2f}, {:.2f} too many",
-                       *goal.deadline_days, run.days, run.days - *goal.deadline_days);
-  else
-    text = fmt::format("Nothing that fits{} costs {} or less: the cheapest costs {}, {} too much",
-                       goal.deadline_days ? fmt::format(" and is done within {:.2f} days", *goal.deadline_days) : "",
-                       money(space, *goal.budget), money(space, *run.cost), money(space, *run.cost - *goal.budget));
-  return wrap(text + ":", std::size_t(width)) + "\n" + command_text(space, closest.layout, width) + "  " +
-         training_text(space, run) + "\n";
-}
-
-std::string nothing(const Space& space, const Outcome& outcome, int width) {
-  if (outcome.closest) return out_of_reach(space, outcome, width);
-  if (outcome.nearest) return lacking(space, outcome, width);
-  if (outcome.stopped) return "Stopped before a layout was found to fit; give the search more time.\n";
-  return "All layouts are refused by rules of the plan or the schedule.\n";
-}
-
-}  // namespace
-
-std::string proof_text(const Space& space, const Outcome& outcome) {
-  const auto& limits = space.file().space;
-  const auto& c = outcome.counts;
-  if (c.anomalies > 0)
-    return fmt::format("Not proven: {} layouts were faster than the bound that was taken for theirs.",
-                       grouped(c.anomalies));
-  if (outcome.proven) {
-    auto text = fmt::format("Proven: no layout of this space that fits{} {}; that took {} predictions with contention.",
-                            limits.deadline || limits.budget ? " and keeps to the limits" : "", wanted(space).better,
-                            grouped(c.simulated));
-    if (outcome.places < outcome.top.size())
-      text +=
-          outcome.places > 1 ? fmt::format(" Places 1 to {} are proven, the others", outcome.places) : " The others";
-    return outcome.places < outcome.top.size() ? text + " are the best of these." : text;
-  }
-  if (outcome.gap >= 1) return "Stopped before all families had a bound: how far the optimum may be is not known.";
-  return fmt::format("Stopped: the best of this space may be {} by up to {:.1f} %.", wanted(space).unit,
-                     outcome.gap * 100);
-}
-
-std::string plan_text(const Plan& plan, const page::TextStyle& style) {
-  const auto& [space, outcome, goal, front] = plan;
-  const Paint paint{style.color};
-  const auto& base = space.file().bases.front().scenario;
-  const auto width = static_cast<std::size_t>(style.width);
-  std::string searched = wrap(space_text(outcome), width) + "\n" + refusal_text(outcome, width);
-  for (const auto& note : space.file().notes) searched += wrap("warning: " + note, width, "  ") + "\n";
-  std::string text = paint.bold(wrap(base.name, width, "  ")) + "\n";
-  if (outcome.top.empty()) return text + searched + "\n" + nothing(space, outcome, style.width);
-  const auto json = plan_answer().json(plan);
-  const Showing shown(json, plan_answer().items());
+std::vector<const Found*> contenders(const Space& space, const Outcome& outcome) {
+  std::vector<const Found*> all;
+  if (outcome.top.empty()) return all;
   const auto& best = outcome.top.front();
-  text += wrap(fmt::format("The best: {} per iteration, {} of it contention; {} of {} on the fullest GPU{}.",
-                           show(best.iteration), show(best.iteration - best.alone), show(bytes(best.device)),
-                           show(bytes(best.full.summary.capacity.value_or(0))),
-                           best.run ? "; " + training_text(space, *best.run) : ""),
-               width) +
-          "\n";
-  text += command_text(space, best.layout, style.width);
-  text += wrap(proof_text(space, outcome), width) + "\n";
-  text += "\n" + paint.bold(fmt::format("The best {}, as `run` predicts them", outcome.top.size())) + "\n";
-  text += table_text(shown, plan, "/top", outcome.top, style);
-  if (outcome.top.size() > 1) text += "\n" + paint.bold("Why the others lose") + "\n";
-  for (std::size_t i = 1; i < outcome.top.size(); ++i)
-    text += wrap(fmt::format("  {:>2}: {}", i + 1, loss(space, outcome.top[i], best)), width, "      ") + "\n";
-  text += "\n" +
-          paint.bold(wrap(fmt::format("Nothing else predicted is better in time, memory{} and as good in the others",
-                                      job_of(space) ? ", GPUs or cost" : " or GPUs"),
-                          width)) +
-          "\n";
-  text += table_text(shown, plan, "/pareto", front, style);
-  text += "\n" + paint.bold("What was searched") + "\n" + searched;
-  text += wrap(fmt::format("iteration: as `run` says it, with contention; alone: nobody takes anything from anybody; "
-                           "memory: what the fullest GPU holds; layout: {}.",
-                           kLetters),
-               width) +
-          "\n";
-  return text;
+  const auto add = [&](const Found& found) {
+    const bool known = std::any_of(all.begin(), all.end(), [&](const Found* f) { return f->layout == found.layout; });
+    if (!known && found.layout != best.layout && overlap(space, found, best).value_or(false)) all.push_back(&found);
+  };
+  for (const auto& of : outcome.clusters)
+    if (of.best && space.cluster(of.best->layout) != space.cluster(best.layout)) add(*of.best);
+  if (outcome.top.size() > 1) add(outcome.top[1]);
+  return all;
+}
+
+std::optional<bool> overlap(const Space& space, const Found& one, const Found& other) {
+  const auto a = band_of(space, one), b = band_of(space, other);
+  if (!a || !b) return std::nullopt;
+  return a->low <= b->high && b->low <= a->high;
+}
+
+double behind(const Space& space, const Found& one, const Found& best) {
+  if (space.file().space.objective == scenario::PlanSpace::Objective::cost && best.run && *best.run->cost > 0)
+    return *one.run->cost / *best.run->cost - 1;
+  return one.step / best.step - 1;
 }
 
 const Shown<Plan>& plan_answer() {
@@ -362,8 +257,18 @@ const Shown<Plan>& plan_answer() {
                 layout()
                     .figure("against_best", Unit::none, "against the best", "where it is slower and faster",
                             [](auto& l) { return &l.of == &l.best ? Json() : Json(against(l.of, l.best)); })
-                    .or_left_out(),
+                    .or_left_out()
+                    .group("band", band(), [](auto& l) { return band_of(l.space, l.of) ? &l : nullptr; }),
                 [](auto& p) { return all_in(p.space, p.outcome.top); })
+          .rows("clusters", cluster_best(), of_clusters)
+          .rows("ties",
+                Shown<InTie>("Layouts whose band overlaps with that of the best, and what would tell them apart.")
+                    .figure("set", Unit::none, "--set", "the layout, as --set takes it",
+                            [](auto& t) { return settings(t.space.sets(t.tie.other->layout)); })
+                    .figure("behind", Unit::share, "behind", "by which it is worse",
+                            [](auto& t) { return behind(t.space, *t.tie.other, t.outcome.top.front()); })
+                    .rows("numbers", deciding_number(), [](auto& t) { return t.tie.numbers; }),
+                ties_of)
           .rows("pareto",
                 setting<Found>("What nothing beats in time, memory, GPUs or cost.")
                     .figures(Unit::seconds, "iteration_s", in(&Found::iteration), "alone_s", in(&Found::alone))
@@ -371,11 +276,7 @@ const Shown<Plan>& plan_answer() {
                     .figure("gpus", Unit::none, "GPUs", "", [](auto& l) { return l.space.gpus(l.of.layout); })
                     .also(trained()),
                 [](auto& p) { return all_in(p.space, p.front); })
-          .group("nearest",
-                 setting<Outcome::Nearest>("If nothing fits: what lacks least.")
-                     .figures(Unit::bytes, "device_bytes", in(&Outcome::Nearest::device), "lacks_bytes",
-                              [](auto& l) { return l.of.device - l.of.capacity; }),
-                 [](auto& p) { return one_in(p.space, p.outcome.nearest); })
+          .group("nearest", lacks(), [](auto& p) { return one_in(p.space, p.outcome.nearest); })
           .or_left_out()
           .group("closest", layout().also(trained()), [](auto& p) { return one_in(p.space, p.outcome.closest); })
           .or_left_out();

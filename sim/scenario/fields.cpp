@@ -108,8 +108,9 @@ namespace {
 // What `rehearse plan` chooses from: auto, one value or several.
 template <auto M>
 Member<M> dimension(const char* key, Form one, const char* help) {
-  return any_of(field<M>(key, std::move(one), {[](const PlanSpace&) { return detail::TypeOf<M>(); }, "auto"}, help),
-                "auto");
+  return any_of(
+      field<M>(key, std::move(one), {[](const detail::StructOf<M>&) { return detail::TypeOf<M>(); }, "auto"}, help),
+      "auto");
 }
 
 }  // namespace
@@ -136,6 +137,7 @@ const Description& plan_fields() {
       dimension<&P::schedules>("schedules", name_of("schedule"),
                                "auto: all that the framework supports, that are a rule, flush and cut no sequences"),
       aside<&P::offload>("mappings, kept as their text"), aside<&P::framework>("likewise"),
+      aside<&P::clusters>("likewise"),
       dimension<&P::gpus>("gpus", degree, "sizes of the cluster; auto: what `cluster` says"),
       dimension<&P::nodes>("nodes", degree, "likewise, in nodes"),
       choice<&P::objective>(
@@ -146,6 +148,20 @@ const Description& plan_fields() {
       field<&P::budget>("budget", count(), {[](const P&) { return decltype(P::budget)(); }, "that of `job`"},
                         "for it, in the currency of `job`"),
       field<&P::margin>("margin", share_or_none(), kDefault, "of the memory of a GPU, left free, such as 5%"));
+  return all;
+}
+
+const Description& plan_cluster_fields() {
+  using C = PlanSpace::Cluster;
+  const auto size = whole(1, 1e6);
+  static const Description all = describe<C>(
+      {}, dimension<&C::nodes>("nodes", size, "sizes; auto: all that some layout divides evenly"),
+      dimension<&C::gpus>("gpus", size, "likewise in GPUs, also parts of nodes"),
+      field<&C::gpu_hour>("gpu_hour", positive(), std::nullopt, "price of a GPU for an hour (that of `job`)"),
+      field<&C::currency>("currency", text(), kDefault, "of it (that of `job`)"),
+      aside<&C::name>("that of the cluster"), aside<&C::text>("the other keys, as of `cluster`"),
+      aside<&C::framework>("mappings, kept as their text"), aside<&C::parts>("of `gpus`"),
+      aside<&C::gpus_per_node>("that of the cluster"), aside<&C::where>("where it was read"));
   return all;
 }
 

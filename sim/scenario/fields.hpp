@@ -15,6 +15,7 @@ const fields::Description& optimizer_sync_fields();   // of OptimizerSync
 const fields::Description& simulate_fields();         // of Simulate
 const fields::Description& cost_fields();             // of AbstractCosts
 const fields::Description& plan_fields();             // of PlanSpace
+const fields::Description& plan_cluster_fields();     // of PlanSpace::Cluster, besides those of `cluster`
 const fields::Description& gpu_choice_fields();       // of GpuChoice
 const fields::Description& cluster_choice_fields();   // of ClusterChoice
 const fields::Description& training_choice_fields();  // of TrainingChoice

@@ -150,6 +150,10 @@ Key made() {
   extra(plan, "framework", {word("auto"), profile, fields::list_of(profile)},
         "profiles, or mappings as the key `framework` has them; auto: as that says")
       .said = "auto";
+  extra(plan, "clusters", {fields::list_of(fields::table("{use, nodes, gpu_hour, framework, ...}"))},
+        "machines to choose from in place of `cluster`: its keys, with `nodes` or `gpus` as one size, a list or auto, "
+        "and for each its `gpu_hour`, `currency` and `framework` (one or a list)")
+      .said = "the file's `cluster`";
   section(root, "experts");
   root.at("experts.skew").forms = {word("uniform"), word("natural"), fields::list_of(fields::positive()),
                                    fields::table("{zipf: A} or {trace: FILE}")};

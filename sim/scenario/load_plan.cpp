@@ -35,10 +35,16 @@ std::vector<PlanSpace::Offload> read_offload(Context& context, const Node& node)
   return all;
 }
 
-// Deadline and budget are of a whole training, whose length and price the rest of the file gives.
+// Deadline, budget and prices are of a whole training, whose length and price the rest of the file gives.
 void check_limits(Diagnostics& problems, const MapReader& map, const Node& root, const PlanSpace& space) {
   const Node* job = root.find("job");
-  const bool priced = job && job->kind == Node::Kind::map && job->find("gpu_hour");
+  if (job && job->kind != Node::Kind::map) job = nullptr;
+  const auto unpriced =
+      std::find_if(space.clusters.begin(), space.clusters.end(), [](const auto& cluster) { return !cluster.gpu_hour; });
+  const bool each = !space.clusters.empty() && unpriced == space.clusters.end();
+  const bool some = std::any_of(space.clusters.begin(), space.clusters.end(),
+                                [](const auto& cluster) { return cluster.gpu_hour.has_value(); });
+  const bool priced = job && (job->find("gpu_hour") || each);
   const char* price =
       "give what a GPU costs for an hour: job: {tokens: 2T, gpu_hour: 2.5, currency: USD}, 'tokens' being what is "
       "trained on";
@@ -50,6 +56,16 @@ void check_limits(Diagnostics& problems, const MapReader& map, const Node& root,
     problems.error(map.at("budget"), fmt::format("'budget' needs a price; {}", price));
   if (space.objective == PlanSpace::Objective::cost && !priced)
     problems.error(map.at("objective"), fmt::format("'objective' cost needs a price; {}", price));
+  for (const auto& cluster : space.clusters) {
+    if (!job && cluster.gpu_hour)
+      problems.error(cluster.where,
+                     "'gpu_hour' is the price of a training; say how much is trained: job: {tokens: 2T}");
+    const bool none = cluster.currency.empty() && !(job && job->find("currency"));
+    if (job && cluster.gpu_hour && none)
+      problems.error(cluster.where, "'gpu_hour' has no unit; say in which 'currency' (currency: USD)");
+    if (some && !cluster.gpu_hour && job && !job->find("gpu_hour"))
+      problems.error(cluster.where, "'gpu_hour' is missing, and other clusters have one; give each its price");
+  }
 }
 
 // Refuses sections that are incompatible with a search over layouts.
@@ -77,53 +93,44 @@ std::optional<std::int64_t> gpus_of(Context& context, const Node& root, const Cl
   return std::nullopt;
 }
 
-std::vector<std::pair<std::int64_t, std::string>> sizes_of(Context& context, const Node& root, const PlanSpace& space) {
-  std::vector<std::pair<std::int64_t, std::string>> sizes;
-  const Node* node = root.find("cluster");
-  const auto cluster = node ? load_cluster(context, *node) : std::nullopt;
-  if (!cluster) return sizes;
-  const auto each = cluster->spec.gpus_per_node;
-  const auto at = [&](const char* key) { return place_of(root, fmt::format("plan.{}", key)); };
-  if (space.nodes && space.gpus) context.problems.error(at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
-  if ((space.nodes || space.gpus) && cluster->gpus)
-    context.problems.error(cluster->node->where(), "'gpus' of 'cluster' are some of one node; leave it out");
-  if (space.nodes)
-    for (const auto nodes : *space.nodes) sizes.emplace_back(nodes * each, fmt::format("cluster.nodes={}", nodes));
-  else if (space.gpus)
-    for (const auto gpus : *space.gpus) {
-      if (gpus % each == 0)
-        sizes.emplace_back(gpus, fmt::format("cluster.nodes={}", gpus / each));
-      else if (gpus < each)
-        sizes.emplace_back(gpus, fmt::format("cluster.gpus={}", gpus));
-      else
-        context.problems.error(at("gpus"), fmt::format("{} GPUs are no whole number of nodes of {}", gpus, each));
-    }
-  else if (const auto gpus = gpus_of(context, root, *cluster)) {
-    const bool sized = cluster->gpus || cluster->nodes;
-    sizes.emplace_back(*gpus, sized               ? ""
-                              : *gpus % each == 0 ? fmt::format("cluster.nodes={}", *gpus / each)
-                                                  : fmt::format("cluster.gpus={}", *gpus));
+// A cluster of one size: what `cluster` is to say.
+struct Size {
+  std::int64_t gpus = 0;
+  std::string key, value;  // "nodes", "4"; empty: as the file says
+};
+
+// Sizes in nodes or, where they leave GPUs of nodes idle, in GPUs.
+Size size_in(std::int64_t gpus, std::int64_t each) {
+  return gpus % each == 0 ? Size{gpus, "nodes", fmt::format("{}", gpus / each)}
+                          : Size{gpus, "gpus", fmt::format("{}", gpus)};
+}
+std::vector<Size> sizes_asked(Diagnostics& problems, const PlanSpace::Degrees& nodes, const PlanSpace::Degrees& gpus,
+                              std::int64_t each, const Location& where) {
+  std::vector<Size> sizes;
+  for (const auto n : nodes.value_or(std::vector<std::int64_t>())) sizes.push_back(size_in(n * each, each));
+  for (const auto n : gpus.value_or(std::vector<std::int64_t>())) {
+    if (const auto most = (n + each - 1) / each; n % most != 0)
+      problems.error(where, fmt::format("{} GPUs are no equal share of {} nodes of {}", n, most, each));
+    sizes.push_back(size_in(n, each));
   }
-  std::sort(sizes.begin(), sizes.end());
   return sizes;
 }
 
-// Framework profiles, by name or as mappings; each as one line of YAML.
-std::optional<std::vector<std::string>> read_framework(Diagnostics& problems, const Node* node) {
-  if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
-  std::vector<const Node*> items{node};
-  if (node->kind == Node::Kind::sequence) items = node->items;
-  std::set<std::string> all;
-  for (const Node* item : items) {
-    if (item->kind != Node::Kind::scalar && item->kind != Node::Kind::map)
-      problems.error(
-          item->where(),
-          fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(*item)));
-    else if (!all.insert(flow_text(*item)).second)
-      problems.error(item->where(), fmt::format("'framework' lists {} twice", in_quotes(flow_text(*item))));
-  }
-  if (items.empty()) problems.error(node->where(), "'framework' is an empty list, which leaves nothing to choose");
-  return std::vector(all.begin(), all.end());
+// Of the file's `cluster`.
+std::vector<Size> sizes_of(Context& context, const Node& root, const PlanSpace& space) {
+  const Node* node = root.find("cluster");
+  const auto cluster = node ? load_cluster(context, *node) : std::nullopt;
+  if (!cluster) return {};
+  const auto each = cluster->spec.gpus_per_node;
+  const auto at = place_of(root, "plan.gpus");
+  if (space.nodes && space.gpus) context.problems.error(at, "'gpus' and 'nodes' say the same; leave one out");
+  if ((space.nodes || space.gpus) && cluster->gpus)
+    context.problems.error(cluster->node->where(), "'gpus' of 'cluster' are some of one node; leave it out");
+  if (space.nodes || space.gpus) return sizes_asked(context.problems, space.nodes, space.gpus, each, at);
+  const auto gpus = gpus_of(context, root, *cluster);
+  if (!gpus) return {};
+  const bool sized = cluster->gpus || cluster->nodes;
+  return {sized ? Size{*gpus, "", ""} : size_in(*gpus, each)};
 }
 
 // A listed value is searched only with frameworks that support it. If none does, it is searched with all of them, and a
@@ -211,6 +218,113 @@ const Node* with_whole_paths(Context& context, const Node* root) {
   return root;
 }
 
+// Loads a scenario for each cluster, size and framework.
+class BaseLoader {
+ public:
+  BaseLoader(Context& context, const Node& root, PlanFile& file, std::int64_t sequences)
+      : context_(context), root_(root), file_(file), sequences_(sequences) {
+    // The title of the user's file, without the settings that the search adds.
+    const Node* name = root.find("name");
+    title_ = title(name ? name->text : std::filesystem::path(file.path).stem().string(), file.sets);
+  }
+
+  void add(const Size& size) {
+    std::vector<std::string> sets;
+    if (!size.key.empty()) sets.push_back(fmt::format("cluster.{}={}", size.key, size.value));
+    add(size.gpus, 0, sets, file_.space.framework);
+  }
+
+  void add_cluster(std::size_t which) {
+    auto& problems = context_.problems;
+    const auto& cluster = file_.space.clusters[which];
+    const auto text = [&](const Size& size) {
+      return fmt::format("cluster={}{}{}: {}}}", cluster.text.substr(0, cluster.text.size() - 1),
+                         cluster.text == "{}" ? "" : ", ", size.key, size.value);
+    };
+    std::vector<std::string> price;
+    if (cluster.gpu_hour) price.push_back(fmt::format("job.gpu_hour={}", *cluster.gpu_hour));
+    if (!cluster.currency.empty()) price.push_back("job.currency=" + cluster.currency);
+    const auto& framework = cluster.framework ? cluster.framework : file_.space.framework;
+    const auto each = cluster.gpus_per_node;
+    std::vector<Size> sizes;
+    const bool own = cluster.nodes || cluster.gpus || cluster.parts;
+    const auto& nodes = own ? cluster.nodes : file_.space.nodes;
+    const auto& gpus = own ? cluster.gpus : file_.space.gpus;
+    if (nodes || gpus) {
+      sizes = sizes_asked(problems, nodes, gpus, each, cluster.where);
+    } else {
+      // The model is the same on a node of it.
+      auto one = price;
+      one.push_back(text({0, "nodes", "1"}));
+      if (framework) one.push_back("framework=" + framework->front());
+      for (const auto n : sizes_that_divide(file_.space, cluster, loaded(each, one), sequences_))
+        sizes.push_back(size_in(n, each));
+    }
+    if (problems.count() > 0) return;
+    for (const auto& size : sizes) {
+      std::vector<std::string> sets{text(size)};
+      sets.insert(sets.end(), price.begin(), price.end());
+      add(size.gpus, which, sets, framework);
+    }
+  }
+
+  void finish() {
+    auto& bases = file_.bases;
+    const auto key = [](const PlanBase& base) { return std::pair(base.scenario.parallelism.gpus(), base.cluster); };
+    std::stable_sort(bases.begin(), bases.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    for (const auto& base : bases)
+      if (base.scenario.job && base.scenario.job->currency != bases.front().scenario.job->currency)
+        throw UserError(
+            fmt::format("plan.clusters: prices in {} and in {} cannot be compared; give them in one "
+                        "currency",
+                        bases.front().scenario.job->currency, base.scenario.job->currency));
+  }
+
+ private:
+  // With the placeholder of a layout.
+  Scenario loaded(std::int64_t gpus, const std::vector<std::string>& more) const {
+    auto all = file_.sets;
+    all.insert(all.end(), more.begin(), more.end());
+    for (const auto& set : settled(root_)) all.push_back(set);
+    all.push_back(fmt::format("batch.global={}", gpus));
+    return load(file_.path, all, "", *file_.files);
+  }
+
+  void add(std::int64_t gpus, std::size_t cluster, const std::vector<std::string>& sets,
+           const std::optional<std::vector<std::string>>& frameworks) {
+    const std::vector<std::string> as_said{""};
+    for (const auto& framework : frameworks ? *frameworks : as_said) {
+      PlanBase base;
+      base.cluster = cluster, base.sets = sets;
+      if (!framework.empty()) base.sets.push_back("framework=" + framework);
+      base.scenario = loaded(gpus, base.sets);
+      base.scenario.name = title_;
+      base.scenario.batch.global = sequences_;
+      const auto& c = *base.scenario.concrete;
+      if (c.framework.native_kernels)
+        throw UserError("plan: 'framework: native' performs layouts; a search is of what frameworks do, name one");
+      if (!c.cluster.groups.empty())
+        throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
+      if (base.scenario.optimizer_sync.post_validation)
+        throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
+      if (const auto& job = base.scenario.job) {
+        if (!file_.space.deadline) file_.space.deadline = job->deadline;
+        if (!file_.space.budget) file_.space.budget = job->budget;
+      }
+      const Node* said = context_.documents.set(&root_, base.sets)->find("framework");
+      base.support = load_support(context_, said, c.framework.name);
+      context_.problems.throw_if_any();
+      file_.bases.push_back(std::move(base));
+    }
+  }
+
+  Context& context_;
+  const Node& root_;
+  PlanFile& file_;
+  const std::int64_t sequences_;
+  std::string title_;
+};
+
 std::string sections_of(const Node& root, std::string_view except) {
   std::string text;
   for (const auto& entry : root.entries)
@@ -239,13 +353,15 @@ PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) 
   if (!map.node()) return space;
   map.fill(plan_fields(), &space);
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
-  space.framework = read_framework(problems, map.find("framework"));
+  space.framework = read_plan_framework(problems, map.find("framework"));
+  if (const Node* clusters = map.find("clusters")) space.clusters = read_plan_clusters(context, *clusters);
   check_limits(problems, map, root, space);
   map.finish();
   return space;
 }
 
-PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets, const Files& files) {
+PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets, const Files& files,
+                   const std::vector<std::string>& profiles) {
   Context context(files);
   auto& problems = context.problems;
   const Node* root = context.documents.set(context.documents.read_file(path), sets);
@@ -253,8 +369,17 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   PlanFile file{&files, path, sets, {}, {}, {}};
   if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan, *root);
   refuse(context, *root);
+  for (const auto& set : sets)
+    if (!file.space.clusters.empty() && set.starts_with("cluster"))
+      problems.error({}, fmt::format("--set {}: 'plan.clusters' says which clusters there are; change it there", set));
+  if (profiles.size() > 1 && file.space.clusters.empty())
+    problems.error({}, "--with: a profile for each GPU of plan.clusters, and the file has one cluster");
   problems.throw_if_any();
-  const auto sizes = sizes_of(context, *root, file.space);
+  for (const auto& profile : profiles)
+    if (file.space.clusters.empty())
+      root = context.documents.set(root, file.sets.emplace_back("cluster.profile=" + profile));
+    else
+      give_profile(context, file.space.clusters, profile);
   problems.throw_if_any();
 
   const Node* batch = root->find("batch");
@@ -266,38 +391,15 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   if (offload && file.space.offload.empty()) file.space.offload = read_offload(context, *offload);
   if (file.space.offload.empty()) file.space.offload.emplace_back();
   problems.throw_if_any();
-  // The title of the user's file, without the settings that the search adds.
-  const Node* name = root->find("name");
-  const auto asked = title(name ? name->text : std::filesystem::path(path).stem().string(), sets);
-  const std::vector<std::string> as_said{""};
-  for (const auto& [gpus, size] : sizes)
-    for (const auto& framework : file.space.framework ? *file.space.framework : as_said) {
-      PlanBase base;
-      if (!size.empty()) base.sets.push_back(size);
-      if (!framework.empty()) base.sets.push_back("framework=" + framework);
-      auto all = sets;
-      all.insert(all.end(), base.sets.begin(), base.sets.end());
-      for (const auto& set : settled(*root)) all.push_back(set);
-      all.push_back(fmt::format("batch.global={}", gpus));
-      base.scenario = load(path, all, "", files);
-      base.scenario.name = asked;
-      base.scenario.batch.global = *sequences;
-      const auto& c = *base.scenario.concrete;
-      if (c.framework.native_kernels)
-        throw UserError("plan: 'framework: native' performs layouts; a search is of what frameworks do, name one");
-      if (!c.cluster.groups.empty())
-        throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
-      if (base.scenario.optimizer_sync.post_validation)
-        throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
-      if (const auto& job = base.scenario.job) {
-        if (!file.space.deadline) file.space.deadline = job->deadline;
-        if (!file.space.budget) file.space.budget = job->budget;
-      }
-      const Node* said = context.documents.set(root, base.sets)->find("framework");
-      base.support = load_support(context, said, c.framework.name);
-      problems.throw_if_any();
-      file.bases.push_back(std::move(base));
-    }
+  BaseLoader loader(context, *root, file, *sequences);
+  if (file.space.clusters.empty()) {
+    const auto sizes = sizes_of(context, *root, file.space);
+    problems.throw_if_any();
+    for (const auto& size : sizes) loader.add(size);
+  }
+  for (std::size_t i = 0; i < file.space.clusters.size(); ++i) loader.add_cluster(i);
+  problems.throw_if_any();
+  loader.finish();
   allow_listed(file);
   return file;
 }

@@ -11,6 +11,7 @@
 
 namespace rehearsal::scenario {
 
+class Diagnostics;
 struct Context;
 struct Node;
 
@@ -18,6 +19,19 @@ struct Node;
 // nothing: all divisors that model, schedule, framework and cluster allow.
 struct PlanSpace {
   using Degrees = std::optional<std::vector<std::int64_t>>;
+  // A machine that can be bought or rented.
+  struct Cluster {
+    std::string name;     // for answers: "b200-sxm"
+    std::string text;     // the section `cluster` without a size, as one line of YAML
+    Degrees nodes, gpus;  // at most one of them; nothing: whole nodes that some layout divides evenly
+    std::optional<double> gpu_hour;
+    std::string currency;
+    std::optional<std::vector<std::string>> framework;
+    bool parts = false;  // `gpus: auto`: also sizes that leave GPUs of a node idle
+    std::int64_t gpus_per_node = 1;
+    Location where;
+  };
+  std::vector<Cluster> clusters;  // by name; empty: the one of the file
   Degrees tensor, context, pipeline, data, expert, chunks, micro, zero;
   Degrees gpus, nodes;  // at most one of them; nothing: as in `cluster`
   std::optional<std::vector<bool>> sequence;
@@ -41,23 +55,42 @@ const char* name(models::Recompute recompute);
 // `root`: the file, whose `job` has length and price of the training. Errors are left in context.problems.
 PlanSpace read_plan_space(Context& context, const Node& node, const Node& root);
 
-// A scenario whose layout is to be found, on one cluster size and with one framework. Its own layout, a single stage on
-// one GPU with data parallelism over all others, is a placeholder. `sets`: the settings of this size and framework.
+// A scenario whose layout is to be found, on one cluster of one size and with one framework. Its own layout, a single
+// stage on one GPU with data parallelism over all others, is a placeholder. `sets`: the settings of this cluster, size
+// and framework.
 struct PlanBase {
   Scenario scenario;
   std::vector<std::string> sets;
-  Support support;  // plus listed values that no framework of the plan supports
+  std::size_t cluster = 0;  // index into PlanSpace::clusters, if there are any
+  Support support;          // plus listed values that no framework of the plan supports
 };
 struct PlanFile {
   const Files* files = nullptr;  // where it was read from
   std::string path;
   std::vector<std::string> sets;  // KEY=VALUE, as given
   PlanSpace space;
-  std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by framework
+  std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by cluster and framework
   std::vector<std::string> notes;  // listed values that no framework of the plan supports
+
+  std::string cluster_of(const PlanBase& base) const {
+    return space.clusters.empty() ? base.scenario.concrete->cluster.name : space.clusters[base.cluster].name;
+  }
 };
-// Throws UserError with all errors at once, including settings under which no layout can be changed.
-PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk());
+// The clusters of `plan.clusters`. Errors are left in context.problems.
+std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node& list);
+// Gives a profile to the clusters that have the GPU that it was measured on.
+void give_profile(Context& context, std::vector<PlanSpace::Cluster>& clusters, const std::string& path);
+// Framework profiles, by name or as mappings; each as one line of YAML. Nothing: auto.
+std::optional<std::vector<std::string>> read_plan_framework(Diagnostics& problems, const Node* node);
+// The sizes that `auto` means, in GPUs, ascending: those that some product of degrees of the space is, with stages of
+// equally many layers, and at most one node for each sequence of the batch. `base`: a scenario on that cluster.
+std::vector<std::int64_t> sizes_that_divide(const PlanSpace& space, const PlanSpace::Cluster& cluster,
+                                            const Scenario& base, std::int64_t sequences);
+
+// Throws UserError with all errors at once, including settings under which no layout can be changed. `profiles`: files
+// of what was measured, for the clusters that have such GPUs.
+PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk(),
+                   const std::vector<std::string>& profiles = {});
 
 // The text of a scenario: the file with these keys set, without its section `plan` and with absolute file names, so
 // that it can be read from anywhere.

@@ -189,7 +189,8 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
     });
     if (alike) {
       const Time rounded((layers + 2) * kRoundedPerLayer);
-      prices.compute = share(std::max(Time{}, once - rounded) * s.microbatches(), family.pipeline);
+      prices.each = std::max(Time{}, once - rounded);
+      prices.compute = compute_of(space, family, prices.each);
     }
     if (!with_floors) return prices;
     for (const auto& setting : space.settings(family)) {
@@ -210,6 +211,10 @@ FamilyPrices prices_of(const Space& space, const Layout& family, bool with_floor
 }
 
 }  // namespace
+
+Time compute_of(const Space& space, const Layout& family, Time each) {
+  return share(each * space.microbatches(family), family.pipeline);
+}
 
 FamilyPrices family_prices(const Space& space, const Layout& family) { return prices_of(space, family, true); }
 FamilyPrices family_compute(const Space& space, const Layout& family) { return prices_of(space, family, false); }

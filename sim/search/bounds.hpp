@@ -26,8 +26,9 @@ struct Lane {
 struct FamilyPrices {
   // Embedding, each layer, head (an mlp: only layers). No transfers.
   schedule::Problem parts;
-  // Computation only, under any setting: the busiest rank of any pipeline over these GPUs, without bubble.
-  Time compute;
+  // Computation only, under any setting: of a micro-batch, on all pipeline ranks together; and of the busiest rank of
+  // any pipeline over these GPUs in a step, without bubble.
+  Time each, compute;
   // Per setting: the same plus communication between replicas, and memory of the fullest rank. Empty if a rule that
   // needs a plan refuses the family, with the reason in `refused`.
   struct Floor {
@@ -39,8 +40,10 @@ struct FamilyPrices {
   std::string refused;
 };
 FamilyPrices family_prices(const Space& space, const Layout& family);
-// Only `compute` and `refused`, in a fraction of the time.
+// Only the computation and `refused`, in a fraction of the time.
 FamilyPrices family_compute(const Space& space, const Layout& family);
+// `compute` of a family whose micro-batches take this long.
+Time compute_of(const Space& space, const Layout& family, Time each);
 // As if nothing were sharded or offloaded or, if rules forbid that, with the first ZeRO level among the settings that
 // is allowed (LOMO's replicas: 3). Stage times are the same. Throws the error of the first attempt.
 answer::StageCosts stage_plain(scenario::Scenario scenario, const std::function<std::vector<Setting>()>& settings);

@@ -60,6 +60,13 @@ struct Outcome {
   std::optional<Nearest> nearest;
   // If no layout that fits meets the limits: the one closest to one limit, meeting the other if possible.
   std::optional<Found> closest;
+  // Of each cluster, where there are several, in their order: its best or, if it has none, what misses by least. All
+  // are empty if the search was stopped before.
+  struct OfCluster {
+    std::optional<Found> best, closest;
+    std::optional<Nearest> nearest;
+  };
+  std::vector<OfCluster> clusters;
   // Refusals by rule, most frequent first; each with the first layout that it applies to.
   std::vector<Refusal> refusals;
 };

@@ -190,19 +190,35 @@ Space::Space(scenario::PlanFile file) : file_(std::move(file)), runs_(file_) {
   Builder(*this).build();
 }
 
-// Tensor and context groups have the same placement in every family of a kin. Expert groups do not: they span replicas,
-// so their prices may differ.
+// Tensor and context groups have the same placement in every family of a kin, and inside a node on every size of the
+// cluster. Expert groups do not: they span replicas, so their prices may differ.
 std::vector<Kin> Space::kins() const {
+  // The smallest size of the same cluster with the same framework.
+  std::vector<std::uint16_t> smallest;
+  std::map<std::pair<std::size_t, std::string>, std::uint16_t> first;
+  for (const auto& base : file_.bases) {
+    const auto framework = base.sets.empty() || !base.sets.back().starts_with("framework=") ? "" : base.sets.back();
+    const auto place = std::pair(base.cluster, framework);
+    smallest.push_back(first.emplace(place, std::uint16_t(smallest.size())).first->second);
+  }
   std::vector<Kin> kins;
   std::map<Layout, std::size_t> known;
   for (const auto& family : families_) {
     auto alike = family.layout;
     const auto& scenario = base(alike);
-    if (!scenario.concrete->model.is_moe() && scenario.placement == plan::kUsualOrder) alike.pipeline = alike.data = 1;
+    const auto& cluster = scenario.concrete->cluster;
+    if (!scenario.concrete->model.is_moe() && scenario.placement == plan::kUsualOrder) {
+      alike.pipeline = alike.data = 1;
+      if (std::int64_t{alike.tensor} * alike.context <= cluster.gpus_per_node) alike.base = smallest[alike.base];
+    }
     const auto [place, fresh] = known.emplace(alike, kins.size());
     if (fresh) kins.emplace_back();
     kins[place->second].push_back(&family);
   }
+  for (auto& kin : kins)
+    std::stable_sort(kin.begin(), kin.end(), [&](const Family* a, const Family* b) {
+      return microbatches(a->layout) < microbatches(b->layout);
+    });
   return kins;
 }
 

@@ -2,6 +2,7 @@
 // that model, schedule and cluster allow. Layouts are grouped into families that share everything but the pipeline's
 // order, sharding and offloading, so that a whole family can be refused or eliminated at once.
 #pragma once
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -36,9 +37,9 @@ struct Family {
   Layout layout;
   std::uint64_t layouts = 0;
 };
-// Families whose layers have equal prices, fewest pipeline ranks first. Computation takes all of them at least as long
-// as the first, however the GPUs are split into pipeline ranks and replicas: more replicas mean fewer micro-batches for
-// each. It takes longer if a rank has more micro-batches: all but the first add to existing gradients.
+// Families whose layers have equal prices, on all sizes of a cluster, fewest micro-batches first. A micro-batch takes
+// all of them at least as long as the first, however the GPUs are split into pipeline ranks and replicas: it takes
+// longer if a rank has more of them, as all but the first add to existing gradients.
 using Kin = std::vector<const Family*>;
 // An order of the pipeline: chunks and schedule.
 struct Order {
@@ -63,6 +64,11 @@ class Space {
   std::vector<Kin> kins() const;  // of all families
   std::uint64_t layouts() const { return layouts_; }
   std::int64_t gpus(const Layout& layout) const { return base(layout).parallelism.gpus(); }
+  std::size_t cluster(const Layout& layout) const { return file_.bases[layout.base].cluster; }
+  std::size_t clusters() const { return std::max<std::size_t>(1, file_.space.clusters.size()); }
+  std::int64_t microbatches(const Layout& layout) const {
+    return base(layout).batch.global / (std::int64_t{layout.data} * layout.micro);
+  }
 
   std::vector<Order> orders(const Layout& of) const;      // of a family
   std::vector<Setting> settings(const Layout& of) const;  // likewise
@@ -74,9 +80,6 @@ class Space {
  private:
   class Builder;
   const scenario::Scenario& base(const Layout& layout) const { return file_.bases[layout.base].scenario; }
-  std::int64_t microbatches(const Layout& layout) const {
-    return base(layout).batch.global / (std::int64_t{layout.data} * layout.micro);
-  }
   const scenario::Support& support(const Layout& layout) const { return file_.bases[layout.base].support; }
   std::vector<Order> find_orders(const Layout& of) const;
 

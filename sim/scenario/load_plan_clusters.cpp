@@ -1,0 +1,168 @@
+// The clusters that a plan may choose from, and the sizes of each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+#include "cost/measured_gpu.hpp"
+#include "scenario/fields.hpp"
+#include "scenario/load.hpp"
+#include "scenario/plan_file.hpp"
+#include "scenario/profile.hpp"
+
+namespace rehearsal::scenario {
+namespace {
+
+// What a plan says of a cluster, beside the keys that a section `cluster` has.
+constexpr std::string_view kOfPlan[] = {"nodes", "gpus", "gpu_hour", "currency", "framework"};
+
+// An entry as two mappings: what the plan says of the cluster, and the cluster.
+struct ClusterEntry {
+  const Node *plan, *cluster;
+};
+ClusterEntry halves(Context& context, const Node& item) {
+  Node* plan = context.documents.make(Node::Kind::map, item);
+  Node* cluster = context.documents.make(Node::Kind::map, item);
+  if (item.kind == Node::Kind::scalar) {
+    Node* use = context.documents.make(Node::Kind::scalar, item);
+    use->text = "use";
+    cluster->entries.push_back({use, &item});
+  }
+  for (const auto& entry : item.entries) {
+    const bool ours = std::find(std::begin(kOfPlan), std::end(kOfPlan), entry.key->text) != std::end(kOfPlan);
+    (ours ? plan : cluster)->entries.push_back(entry);
+  }
+  return {plan, cluster};
+}
+
+// Names a file from anywhere: the section moves to a place of its own.
+const Node* with_whole_profile(Context& context, const Node* cluster) {
+  const Node* profile = cluster->find("profile");
+  if (!profile || profile->kind != Node::Kind::scalar) return cluster;
+  const auto whole = std::filesystem::absolute(beside(*profile, profile->text)).lexically_normal().string();
+  return context.files.exists(whole) ? context.documents.set(cluster, "profile=" + whole) : cluster;
+}
+
+std::set<std::int64_t> divisors(std::int64_t n) {
+  std::set<std::int64_t> all;
+  for (std::int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all.insert(d);
+  return all;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> read_plan_framework(Diagnostics& problems, const Node* node) {
+  if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
+  std::vector<const Node*> items{node};
+  if (node->kind == Node::Kind::sequence) items = node->items;
+  std::set<std::string> all;
+  for (const Node* item : items) {
+    if (item->kind != Node::Kind::scalar && item->kind != Node::Kind::map)
+      problems.error(
+          item->where(),
+          fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(*item)));
+    else if (!all.insert(flow_text(*item)).second)
+      problems.error(item->where(), fmt::format("'framework' lists {} twice", in_quotes(flow_text(*item))));
+  }
+  if (items.empty()) problems.error(node->where(), "'framework' is an empty list, which leaves nothing to choose");
+  return std::vector(all.begin(), all.end());
+}
+
+std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node& list) {
+  auto& problems = context.problems;
+  std::vector<PlanSpace::Cluster> all;
+  if (list.kind != Node::Kind::sequence || list.items.empty()) {
+    problems.error(list.where(), fmt::format("'clusters' is a list such as [{{use: dgx-h100, nodes: auto, gpu_hour: "
+                                             "2.1}}, {{use: b200-sxm, gpu_hour: 4}}]; found {}",
+                                             describe(list)));
+    return all;
+  }
+  for (const Node* item : list.items) {
+    if (item->kind != Node::Kind::scalar && item->kind != Node::Kind::map) {
+      problems.error(
+          item->where(),
+          fmt::format("'clusters' lists names of 'rehearse list clusters', or mappings; found {}", describe(*item)));
+      continue;
+    }
+    const auto entry = halves(context, *item);
+    PlanSpace::Cluster cluster;
+    cluster.where = item->where();
+    MapReader map(problems, *entry.plan, "clusters");
+    map.fill(plan_cluster_fields(), &cluster);
+    cluster.framework = read_plan_framework(problems, map.find("framework"));
+    cluster.parts = map.given("gpus");
+    if (map.given("nodes") && map.given("gpus"))
+      problems.error(map.at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
+    map.finish();
+    const Node* section = with_whole_profile(context, entry.cluster);
+    cluster.text = flow_text(*section);
+    const auto loaded = load_cluster(context, *section);
+    if (!loaded) continue;
+    cluster.name = loaded->spec.name, cluster.gpus_per_node = loaded->spec.gpus_per_node;
+    all.push_back(std::move(cluster));
+  }
+  const auto key = [](const PlanSpace::Cluster& c) { return std::tuple(c.name, c.gpu_hour, c.text, c.framework); };
+  std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (key(all[i]) == key(all[i - 1]))
+      problems.error(all[i].where, fmt::format("'clusters' lists {} twice", in_quotes(all[i].name)));
+  // The same machine at several prices.
+  std::set<std::string> several;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i].name == all[i - 1].name) several.insert(all[i].name);
+  for (auto& cluster : all)
+    if (several.contains(cluster.name) && cluster.gpu_hour) cluster.name += fmt::format(" at {:g}", *cluster.gpu_hour);
+  return all;
+}
+
+void give_profile(Context& context, std::vector<PlanSpace::Cluster>& clusters, const std::string& path) {
+  const auto profile = load_profile_file(path, context.files);
+  const auto whole = std::filesystem::absolute(path).lexically_normal().string();
+  std::string why = "it holds no times of a GPU; name it in the entry of its cluster: {use: ..., profile: FILE}";
+  bool given = false;
+  for (auto& cluster : clusters) {
+    const Node* section = context.documents.read_text(cluster.text, path);
+    const auto loaded = load_cluster(context, *section);
+    if (!profile.gpu || !loaded) continue;
+    const auto unlike = cost::mismatch(profile.gpu->gpu, loaded->spec.gpu);
+    if (!unlike.empty()) {
+      why = fmt::format("it was measured on a GPU '{}', and no cluster of the plan has it ({}: {})",
+                        profile.gpu->gpu.name, cluster.name, unlike);
+      continue;
+    }
+    cluster.text = flow_text(*context.documents.set(section, "profile=" + whole)), given = true;
+  }
+  if (!given) context.problems.error({}, fmt::format("--with {}: {}", path, why));
+}
+
+std::vector<std::int64_t> sizes_that_divide(const PlanSpace& space, const PlanSpace::Cluster& cluster,
+                                            const Scenario& base, std::int64_t sequences) {
+  const auto& c = *base.concrete;
+  const auto asked = [](const PlanSpace::Degrees& given, std::set<std::int64_t> otherwise) {
+    return given ? std::set<std::int64_t>(given->begin(), given->end()) : std::move(otherwise);
+  };
+  const auto layers = c.model.layers;
+  auto pipelines = divisors(layers);
+  if (c.model.family != models::Family::mlp) pipelines.merge(divisors(layers + 2));
+  const auto each = c.cluster.gpus_per_node, most = c.cluster.nics_per_node > 0 ? sequences : 1;
+  std::set<std::int64_t> products{1};
+  for (const auto& axis :
+       {asked(space.tensor, divisors(c.model.heads)), asked(space.pipeline, std::move(pipelines)),
+        asked(space.data, divisors(sequences)), asked(space.context, divisors(base.batch.sequence))}) {
+    std::set<std::int64_t> more;
+    for (const auto product : products)
+      for (const auto degree : axis)
+        if (product * degree <= most * each) more.insert(product * degree);
+    products = std::move(more);
+  }
+  std::erase_if(products, [&](std::int64_t gpus) {
+    const auto nodes = (gpus + each - 1) / each;
+    return cluster.parts ? gpus % nodes != 0 : gpus % each != 0;
+  });
+  return {products.begin(), products.end()};
+}
+
+}  // namespace rehearsal::scenario
