@@ -174,6 +174,14 @@ void allow_listed(PlanFile& file) {
   allow_listed(
       file, "schedules", space.schedules, [](const S& s, const std::string& name) { return s.has_schedule(name); },
       [](S& s, const std::string& name) { s.schedules.push_back(name); });
+  std::optional<std::vector<std::string>> states;
+  for (const auto& one : space.offload) (states ? *states : states.emplace()).push_back(one.text);
+  const auto states_of = [&](const std::string& text) {
+    return std::find_if(space.offload.begin(), space.offload.end(), [&](auto& o) { return o.text == text; })->states;
+  };
+  allow_listed(
+      file, "offload", states, [&](const S& s, const std::string& text) { return s.has(states_of(text)); },
+      [](S& s, const std::string&) { s.offload.clear(); });
   std::optional<std::vector<std::string>> modes;
   if (space.recompute)
     for (const auto mode : (modes.emplace(), *space.recompute)) modes->emplace_back(name(mode));

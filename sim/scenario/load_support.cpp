@@ -19,7 +19,18 @@ const Description& support_fields() {
       field<&S::schedules>("schedules", list_of(name_of("schedule")), kDefault, "orders of a pipeline"),
       some<&S::recompute>("recompute",
                           {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
-                          "modes of `training.recompute`"));
+                          "modes of `training.recompute`"),
+      some<&S::context_kinds>("context_kinds",
+                              {{"ring", models::ContextKind::ring},
+                               {"all-gather", models::ContextKind::all_gather},
+                               {"all-to-all", models::ContextKind::all_to_all}},
+                              "kinds of context parallelism, as of `training.context`"),
+      some<&S::offload>("offload",
+                        {{"optimizer", S::State::optimizer},
+                         {"gradients", S::State::gradients},
+                         {"parameters", S::State::parameters},
+                         {"activations", S::State::activations}},
+                        "what can leave the device, as of `training.offload`"));
   return all;
 }
 

@@ -22,8 +22,19 @@ struct Support {
   std::vector<std::int64_t> zero_in_pipeline;  // with more than one pipeline rank
   std::vector<std::string> schedules;
   std::set<models::Recompute> recompute;
+  std::set<models::ContextKind> context_kinds;
+  enum class State : std::uint8_t { optimizer, gradients, parameters, activations };
+  std::set<State> offload;  // what may leave the device
 
   bool has(models::Recompute mode) const { return recompute.empty() || recompute.count(mode) > 0; }
+  bool has(models::ContextKind kind) const { return context_kinds.empty() || context_kinds.count(kind) > 0; }
+  bool has(const models::Offload& states) const {
+    const auto may = [&](Tier tier, State state) {
+      return tier == Tier::device || offload.empty() || offload.count(state) > 0;
+    };
+    return may(states.optimizer, State::optimizer) && may(states.gradients, State::gradients) &&
+           may(states.parameters, State::parameters) && may(states.activations, State::activations);
+  }
   bool has_schedule(const std::string& name) const { return in(schedules, name); }
   bool has_zero(std::int64_t level, bool pipeline_ranks) const {
     return in(zero, level) && (!pipeline_ranks || in(zero_in_pipeline, level));

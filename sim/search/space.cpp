@@ -102,8 +102,9 @@ class Space::Builder {
     const auto stages = model.layers + (model.family == models::Family::mlp ? 0 : 2);
     each(1, "tensor", degrees(choice_.tensor, gpus, model.heads), &Layout::tensor, support_->tensor, 1, [&] {
       const auto rest = gpus / layout_.tensor;
-      each(2, "context", degrees(choice_.context, rest, base.batch.sequence), &Layout::context, support_->context, 1,
-           [&] {
+      const bool kind = support_->has(base.concrete->training.context);
+      each(2, "context", degrees(choice_.context, rest, base.batch.sequence), &Layout::context,
+           support_->context && kind, 1, [&] {
              each(3, "pipeline", degrees(choice_.pipeline, rest / layout_.context, stages), &Layout::pipeline,
                   support_->pipeline, 1, [&] {
                     const auto data = rest / layout_.context / layout_.pipeline;
@@ -277,6 +278,7 @@ std::vector<Setting> Space::settings(const Layout& of) const {
     if (!replicated && zero != 0 && !file_.space.zero) continue;  // there are no replicas to shard over
     if (!support(of).has_zero(zero, of.pipeline > 1)) continue;
     for (std::size_t o = 0; o < file_.space.offload.size(); ++o) {
+      if (!support(of).has(file_.space.offload[o].states)) continue;
       auto layout = of;
       layout.zero = std::uint8_t(zero), layout.offload = std::uint16_t(o);
       const auto s = scenario(layout);

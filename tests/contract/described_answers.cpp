@@ -96,6 +96,10 @@ TEST_CASE("answers of many scenarios are what their schema says") {
   check(plan + job, all["plan"]);
   check(plan + job + " --set plan.deadline=1d", all["plan"], 1);
   check(plan + " --set cluster.gpu.memory=1GB", all["plan"], 1);
+  const std::string clusters =
+      " --set 'plan.clusters=[{use: dgx-h100, nodes: 1, gpu_hour: 2.1}, {use: b200-sxm, nodes: [1, 2], gpu_hour: 4}]'";
+  check(plan + job + clusters + " --set plan.objective=cost", all["plan"]);
+  check(plan + job + clusters + " --set plan.deadline=40d", all["plan"]);
   check("validate --backend loopback --compute timed --iterations 1 " + teaching, all["validate"]);
   const std::string traces = PROJECT_ROOT "/tests/traces/two_stages";
   check("validate " + traces + ".yaml --trace " + traces + "_rank_0.json " + traces + "_rank_1.json",

@@ -64,7 +64,8 @@ void check_bounds(const search::Space& space, const search::Layout& layout, cons
     }
   for (const auto& kin : space.kins())
     if (std::any_of(kin.begin(), kin.end(), [&](const auto* one) { return one->layout == family; }))
-      CHECK(search::family_compute(space, kin.front()->layout).compute <= prices.compute);
+      CHECK(search::compute_of(space, family, search::family_compute(space, kin.front()->layout).each) <=
+            prices.compute);
   // Contention only adds.
   CHECK(found.alone <= found.iteration);
   if (const auto least = space.runs().least(layout.base, found.iteration)) {
@@ -109,6 +110,21 @@ std::vector<search::Found> brute_force(const search::Space& space, int& by_graph
   return brute;
 }
 
+// The best of each cluster; `brute` is sorted and keeps to the limits.
+void check_clusters(const search::Space& space, const std::vector<search::Found>& brute,
+                    const search::Outcome& outcome) {
+  CHECK(outcome.clusters.size() == (space.clusters() > 1 ? space.clusters() : 0));
+  for (std::size_t i = 0; i < outcome.clusters.size(); ++i) {
+    const auto best =
+        std::find_if(brute.begin(), brute.end(), [&](const auto& found) { return space.cluster(found.layout) == i; });
+    const auto& of = outcome.clusters[i];
+    REQUIRE(of.best.has_value() == (best != brute.end()));
+    if (!of.best) continue;
+    CHECK(of.best->layout == best->layout);
+    CHECK(of.best->iteration == best->iteration);
+  }
+}
+
 // The same layouts in the same order, restricted to those within the limits.
 search::Outcome check_search(const search::Space& space, std::vector<search::Found> brute) {
   const auto goal = search::goal_of(space.file().space);
@@ -135,6 +151,7 @@ search::Outcome check_search(const search::Space& space, std::vector<search::Fou
   std::uint64_t refused = 0;
   for (const auto& refusal : outcome.refusals) refused += refusal.layouts;
   CHECK(refused == c.refused);
+  check_clusters(space, brute, outcome);
   return outcome;
 }
 
@@ -180,9 +197,9 @@ void check_parts(const RandomSpace& drawn, const std::string& path, const search
 TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
   contract::settle();
   const char* asked = std::getenv("REHEARSAL_LAW_CASES");
-  const int cases = std::max(nightly() ? 100 : 25, asked ? std::atoi(asked) : 0);
+  const int cases = std::max(nightly() ? 200 : 25, asked ? std::atoi(asked) : 0);
   int spaces = 0, cut = 0, by_graph = 0, empty = 0, none = 0, limited = 0, late = 0, unreachable = 0, by_cost = 0;
-  int contended = 0;
+  int contended = 0, several = 0, apart = 0;
   for (std::uint64_t seed = 1; spaces < cases; ++seed) {
     const RandomSpace drawn(seed);
     CAPTURE(drawn.text());
@@ -195,7 +212,7 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
       REQUIRE(empty < 4 * cases);
       continue;
     }
-    if (space->layouts() > 24) continue;
+    if (space->layouts() > (space->clusters() > 1 ? 48 : 24)) continue;
     ++spaces;
     const auto brute = brute_force(*space, by_graph, contended);
     const auto outcome = check_search(*space, brute);
@@ -203,6 +220,8 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
     check_parts(drawn, file.path(), *space, outcome, random);
     cut += outcome.counts.cut_memory > 0;
     none += outcome.top.empty();
+    several += space->clusters() > 1;
+    apart += outcome.clusters.size() > 1 && outcome.clusters[0].best && outcome.clusters[1].best;
     by_cost += space->file().space.objective == scenario::PlanSpace::Objective::cost;
     if (brute.empty() || !brute.front().run) continue;
     const auto limits = drawn_limits(brute, random);
@@ -212,8 +231,13 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
     ++limited;
     late += kept.counts.cut_limits + kept.counts.missed > 0;
     if (!kept.top.empty()) continue;
-    // What misses by least.
+    // What misses by least, on each cluster too.
     ++unreachable;
+    for (std::size_t i = 0; i < kept.clusters.size(); ++i) {
+      const bool fits =
+          std::any_of(brute.begin(), brute.end(), [&](const auto& found) { return within.cluster(found.layout) == i; });
+      CHECK(kept.clusters[i].closest.has_value() == fits);
+    }
     const auto goal = search::goal_of(within.file().space);
     REQUIRE(kept.closest);
     const auto in_time = [&](const auto& found) { return goal.in_time(*found.run); };
@@ -233,12 +257,15 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
   CHECK(contended > 50 / share);
   CHECK(none > 2 / share);
   CHECK(by_cost > 10 / share);
+  CHECK(several > 20 / share);
+  CHECK(apart > 10 / share);
   CHECK(limited > 20 / share);
   CHECK(late > 15 / share);
   CHECK(unreachable > 2 / share);
   MESSAGE(spaces << " spaces, " << contended << " layouts with contention, " << cut << " with a memory cut, " << none
-                 << " where nothing fits, " << by_cost << " by cost; " << limited << " with limits, of which " << late
-                 << " cut something and " << unreachable << " are out of reach");
+                 << " where nothing fits, " << several << " of two clusters, " << apart
+                 << " of these with a best on each, " << by_cost << " by cost; " << limited << " with limits, of which "
+                 << late << " cut something and " << unreachable << " are out of reach");
 }
 
 namespace {

@@ -85,6 +85,7 @@ class RandomSpace {
     else if (priced && chance(60))
       text_ += "  objective: cost\n";
     if (nodes > 1 && chance(20)) text_ += fmt::format("  nodes: [{}, {}]\n", nodes, nodes / 2);
+    if (chance(50)) clusters(priced);
   }
   const std::string& text() const { return text_; }
   // Every list reversed.
@@ -95,6 +96,24 @@ class RandomSpace {
   template <class T>
   T one_of(std::initializer_list<T> all) {
     return all.begin()[random_.below(all.size())];
+  }
+  // Two machines to choose from, with sizes, prices and frameworks of their own.
+  void clusters(bool priced) {
+    text_ += "  clusters:\n";
+    for (const char* name : {"here", "there"}) {
+      const int each = one_of({2, 4});
+      text_ += fmt::format(
+          "    - {{name: {}, gpu: {{use: {}, memory: {}MB}}, gpus_per_node: {}, topology: {}, node_topology: nvswitch, "
+          "links: {{scale_up: {{bandwidth: {}GB/s, latency: 3us}}, scale_out: {{bandwidth: {}Gb/s, latency: 5us, "
+          "per_node: {}}}}}, host: {{memory: 1TB, memory_bandwidth: 200GB/s, cores: 64, pcie: {{bandwidth: 25GB/s, "
+          "latency: 5us}}}}, nodes: {}",
+          name, one_of({"a100-80g-sxm", "h100-80g-sxm", "b200-sxm"}), one_of({2500, 4000, 80000}), each,
+          one_of({"rail-optimized", "fat-tree"}), one_of({50, 300}), one_of({25, 100, 400}), each,
+          one_of({"1", "2", "[1, 2]", "[2, 3]", "auto"}));
+      if (priced && chance(80)) text_ += fmt::format(", gpu_hour: {}", one_of({"1.5", "2.5", "4"}));
+      if (chance(40)) text_ += one_of({", framework: titan-2025", ", framework: [megatron-2025, fsdp-2024]"});
+      text_ += "}\n";
+    }
   }
   // A list of one to three values, or the key left to auto.
   void some(const char* key, std::vector<std::string> values, int percent) {
