@@ -211,6 +211,9 @@ std::optional<bool> overlap(const Space& space, const Found& one, const Found& o
 double behind(const Space& space, const Found& one, const Found& best) {
   if (space.file().space.objective == scenario::PlanSpace::Objective::cost && best.run && *best.run->cost > 0)
     return *one.run->cost / *best.run->cost - 1;
+  if (const auto a = space.gpus(one.layout), b = space.gpus(best.layout);
+      a != b && space.file().space.objective == scenario::PlanSpace::Objective::gpus)
+    return double(a) / double(b) - 1;
   return one.step / best.step - 1;
 }
 

@@ -227,7 +227,7 @@ std::string offer(const Plan& plan, std::size_t which) {
     const auto& best = outcome.top.front();
     const auto worth =
         of.best->run ? training_text(space, *of.best->run) : fmt::format("{} per iteration", show(of.best->iteration));
-    return fmt::format("{}: {} {:.1f} % behind.", machine_text(space, of.best->layout), worth,
+    return fmt::format("{}: {}, {:.1f} % behind.", machine_text(space, of.best->layout), worth,
                        behind(space, *of.best, best) * 100);
   }
   if (of.closest)
@@ -290,18 +290,18 @@ std::string certainty_text(const Plan& plan, std::size_t width) {
     return wrap("The band of the best is apart from those of all others: no measurement is needed to choose.", width) +
            "\n";
   std::string text;
+  const auto others = outcome.top.size() - 1;
   if (!places.empty())
-    text +=
-        wrap(fmt::format("The band of the best overlaps with {} of the {} behind it: predictions do not tell these "
-                         "apart.",
-                         places.size() == outcome.top.size() - 1 ? "those of all" : fmt::format("{}", places.size()),
-                         outcome.top.size() - 1),
-             width) +
-        "\n";
+    text += wrap(fmt::format("The band of the best overlaps with {}: predictions do not tell these apart.",
+                             places.size() == others
+                                 ? fmt::format("those of all {} behind it", others)
+                                 : fmt::format("those of {} of the {} behind it", places.size(), others)),
+                 width) +
+            "\n";
   for (const auto& [other, numbers] : plan.ties) {
     const bool elsewhere = space.cluster(other->layout) != space.cluster(best.layout);
     const auto who = elsewhere ? space.file().cluster_of(space.file().bases[other->layout.base]) : std::string("2");
-    text += fmt::format("  1 or {}, {:.1f} % behind: ", who, behind(space, *other, best) * 100);
+    const auto label = fmt::format("  1 or {}, {:.1f} % behind: ", who, behind(space, *other, best) * 100);
     std::string what = "nothing that was not measured tells them apart.";
     if (!numbers.empty()) {
       const auto& n = numbers.front();
@@ -317,7 +317,7 @@ std::string certainty_text(const Plan& plan, std::size_t width) {
           n.moves * 100,
           n.decides ? fmt::format(": it decides. By {}; then `plan --with PROFILE`", measured_by(n.key)) : "");
     }
-    text += wrap(what, width, "     ", 0) + "\n";
+    text += wrap(label + what, width, "     ") + "\n";
   }
   return text;
 }
@@ -371,9 +371,9 @@ std::string headline(const Plan& plan, const page::TextStyle& style) {
   else
     text += wrap(fmt::format("The best: {}{}.", step, best.run ? "; " + training_text(space, *best.run) : ""), width) +
             "\n";
-  text += wrap(band_text(space, best), width, "  ") + "\n";
-  for (const auto c : losers(plan)) text += wrap("Not " + offer(plan, c), width, "  ") + "\n";
-  if (chosen) text += wrap(fmt::format("Layout: {}; {}.", layout_text(space, best.layout), step), width, "  ") + "\n";
+  text += wrap("  " + band_text(space, best), width, "  ") + "\n";
+  for (const auto c : losers(plan)) text += wrap("  Not " + offer(plan, c), width, "  ") + "\n";
+  if (chosen) text += wrap(fmt::format("  Layout: {}; {}.", layout_text(space, best.layout), step), width, "  ") + "\n";
   text += command_text(space, best.layout, style.width);
   return text;
 }
