@@ -41,17 +41,21 @@ Outcome search(const Space& space, const Options& options) {
   const bool known = outcome.clusters.size() == space.clusters();
   if (!goal.limited() || outcome.stopped || !(known || outcome.top.empty())) return outcome;
   std::optional<Miss> least;
-  std::optional<Outcome::Nearest> nearest;
+  std::optional<Outcome::Nearest> lacks_least;
   for (std::size_t c = 0; c < space.clusters(); ++c) {
     if (known && outcome.clusters[c].best) continue;
+    std::optional<Outcome::Nearest> nearest;
     auto missed = miss(space, options, goal, c, nearest);
     if (known) outcome.clusters[c].nearest = missed ? std::nullopt : nearest;
+    const auto lacks = [](const Outcome::Nearest& near) { return near.device - near.capacity; };
+    if (nearest && (!lacks_least || lacks(*nearest) < lacks(*lacks_least))) lacks_least = nearest;
     if (!missed) continue;
     if (known) outcome.clusters[c].closest = missed->found;
     if (!least || *missed < *least) least = std::move(missed);
   }
   if (!outcome.top.empty()) return outcome;
-  if (least) outcome.closest = std::move(least->found), outcome.nearest.reset();
+  outcome.nearest = least ? std::nullopt : lacks_least;
+  if (least) outcome.closest = std::move(least->found);
   return outcome;
 }
 

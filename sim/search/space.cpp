@@ -194,12 +194,12 @@ Space::Space(scenario::PlanFile file) : file_(std::move(file)), runs_(file_) {
 // Tensor and context groups have the same placement in every family of a kin, and inside a node on every size of the
 // cluster. Expert groups do not: they span replicas, so their prices may differ.
 std::vector<Kin> Space::kins() const {
-  // The smallest size of the same cluster with the same framework.
+  // The smallest size of the same cluster, in nodes with as many GPUs, with the same framework.
   std::vector<std::uint16_t> smallest;
-  std::map<std::pair<std::size_t, std::string>, std::uint16_t> first;
+  std::map<std::tuple<std::size_t, std::string, std::int64_t>, std::uint16_t> first;
   for (const auto& base : file_.bases) {
     const auto framework = base.sets.empty() || !base.sets.back().starts_with("framework=") ? "" : base.sets.back();
-    const auto place = std::pair(base.cluster, framework);
+    const auto place = std::tuple(base.cluster, framework, base.scenario.concrete->cluster.gpus_per_node);
     smallest.push_back(first.emplace(place, std::uint16_t(smallest.size())).first->second);
   }
   std::vector<Kin> kins;
