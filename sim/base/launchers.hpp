@@ -24,5 +24,11 @@ inline constexpr Variables kSlurm{
 inline constexpr const char* kSlurmNode = "SLURM_NODEID";
 // Set within a step of srun alone: a batch script has a rank too.
 inline constexpr const char* kSlurmStep = "SLURM_STEP_ID";
+// A task of an array: its number, the first one, the distance between two, and how many there are.
+struct Array {
+  const char *task, *first, *step, *tasks;
+};
+inline constexpr Array kSlurmArray{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP",
+                                   "SLURM_ARRAY_TASK_COUNT"};
 
 }  // namespace rehearsal::launchers

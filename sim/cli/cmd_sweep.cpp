@@ -27,23 +27,26 @@ using report::Figure;
 CommandText sweep_text() {
   return {
       .name = "sweep",
-      .operands = "SCENARIO... [--vary KEY=V1,V2,...]... --store FILE",
+      .operands = "SCENARIO... [--vary KEY=V1,V2,...]... --store FILE|DIR/",
       .summary =
           "Predicts every scenario with every combination of the values that --vary gives, and keeps the results\n"
-          "in an SQLite file. Results that are there already are not computed again.",
+          "in an SQLite file, or a folder of them. Results that are there already are not computed again.",
       .more =
           "A row is valid as long as its scenario and the version of this program are the same. A sweep that is\n"
-          "stopped loses only the work under way (about a second per thread): run it again to continue. Several may "
-          "fill one store at once, from several shells or as ranks of mpirun or srun, of\n"
-          "which the first prints the report when all rows are there. Wrong combinations are rows with an error.\n"
-          "The report has the rows of this sweep in the order of its scenarios and values, the last --vary fastest.\n"
-          "Read with 'rehearse compare FILE', or with SQL:\n"
+          "stopped loses only the work under way (about a second per thread): run it again to continue. Wrong\n"
+          "combinations are rows with an error. The report has the rows of this sweep in the order of its scenarios\n"
+          "and values, the last --vary fastest.\n"
+          "Several processes may fill one store: a FILE on one host, a DIR/ on any number of hosts that see it, each\n"
+          "in a file of its own. They are started from shells, as ranks of mpirun or srun, or as an array of tasks:\n"
+          "  sbatch --array=0-63 --wrap 'rehearse sweep SCENARIO --vary ... --store DIR/'\n"
+          "Each begins with its part of the rows and then helps the others; the first prints the report.\n"
+          "Read with 'rehearse compare FILE' (or DIR), or with SQL:\n"
           "  sqlite3 FILE 'SELECT file, \"set\", iteration_s, mfu FROM results WHERE fits ORDER BY mfu DESC'\n" +
           table_help(),
       .example =
           "  rehearse sweep scenarios/gpt3-175b-1024xa100.yaml --vary batch.micro=1,2,4 \\\n"
           "    --vary schedule=1f1b,zb-h1 --store gpt3.sqlite --top 5\n"
-          "  mpirun -np 4 rehearse sweep scenarios/megatron21-t1/*.yaml --store table.sqlite --format csv\n",
+          "  mpirun -np 4 rehearse sweep scenarios/megatron21-t1/*.yaml --store table/ --format csv\n",
       .takes_set = true};
 }
 
@@ -53,9 +56,9 @@ class Watcher {
   Watcher(const store::Store& store, std::size_t points, const CommonOptions& common, bool shown)
       : store_(store), points_(points), progress_(common, shown) {}
 
-  void look(const explore::SweepState&) {
+  void look(const explore::SweepState& state) {
     if (!progress_.due()) return;
-    const auto done = std::min(store_.finished(), points_);
+    const auto done = std::min(state.computed + state.kept + state.others, points_);
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     const double rate = passed > 0 ? double(done) / passed : 0;
     std::string text = fmt::format("{} of {} rows", done, points_);
@@ -118,15 +121,27 @@ void refuse_unknown_keys(const std::vector<explore::Variant>& variants, const Co
   }
 }
 
+// K/N; without it what the launcher says.
+Part part_of(const std::string& option) {
+  if (option.empty()) return launched_part();
+  const auto slash = option.find('/');
+  if (slash == std::string::npos)
+    throw UserError(fmt::format("--part '{}' is not K/N, for example --part 1/64", option.substr(0, 40)));
+  const auto count = whole_number("--part", option.substr(slash + 1), 1, 1'000'000);
+  return {unsigned(whole_number("--part", option.substr(0, slash), 1, count) - 1), unsigned(count)};
+}
+
 }  // namespace
 
 int run_sweep(Session& session, const Arguments& arguments) {
   const auto text = sweep_text();
-  std::string file, batch = "64";
+  std::string file, batch = "64", part;
   TableOptions options;
   const auto own = table_options(
-      options, {{"store", "FILE", "the SQLite file that holds the results; made where there is none", &file},
-                {"batch", "N", "rows of one transaction, at most (default 64)", &batch}});
+      options,
+      {{"store", "FILE|DIR/", "the SQLite file, or folder, that holds the results; made where there is none", &file},
+       {"part", "K/N", "begin with the K-th of N parts (default: by rank, or by task of an array)", &part},
+       {"batch", "N", "rows of one transaction, at most (default 64)", &batch}});
   CommonOptions common(session);
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
@@ -135,37 +150,49 @@ int run_sweep(Session& session, const Arguments& arguments) {
   if (line->operands.empty())
     throw UserError("sweep: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (file.empty())
-    throw UserError("sweep: --store says which file holds the results, for example --store sweep.sqlite");
+    throw UserError("sweep: --store says which file or folder holds the results, for example --store sweep.sqlite");
   auto inputs = line->operands;
   inputs.push_back(file);
   check_outputs(common, page_outputs(options.pages), inputs);
+  const auto mine = part_of(part);
+  const bool first = mine.index == 0;
   const explore::SweepOptions asked{number_of_jobs(options.jobs, share_of_cores()),
-                                    whole_number("--batch", batch, 1, 100'000)};
+                                    whole_number("--batch", batch, 1, 100'000), mine.index, mine.count, first};
   const auto what = variants_of(options, line->operands);
   const auto& variants = what.all;
   refuse_unknown_keys(variants, common);
   std::vector<store::Point> points;
   for (const auto& variant : variants) points.push_back(point_of(file, variant, common.set));
 
-  store::Store store(file, program_version(), stored_columns(), store::Access::write);
-  const auto who = launched();
-  const bool first = !who || who->rank == 0;
+  // The claims before the rows: what others finish in between is then counted as new.
+  store::Claims claims(file, explore::sweep_key(program_version(), points));
+  store::Store store(file, program_version(), stored_columns(), &claims);
   explore::SweepState state;
   {
     Watcher watcher(store, std::set<store::Point>(points.begin(), points.end()).size(), common, first);
     state = explore::sweep(
-        store, points, asked,
+        store, claims, points, asked,
         [&](std::size_t i, const std::string& held) { return computed(variants[i], points[i], common, held); },
-        [&](const explore::SweepState& s) { watcher.look(s); });
+        [&](const explore::SweepState& s) {
+          session.go_on();
+          watcher.look(s);
+        });
   }
-  if (!common.quiet && !who)
+  if (!common.quiet && !launched())
     session.write(Stream::err,
-                  fmt::format("{} rows: {} computed, {} were there, {} by others\n", points.size(), state.computed,
-                              state.kept, points.size() - std::min(points.size(), state.computed + state.kept)));
+                  fmt::format("{} rows: {} computed, {} were there, {} by others{}\n", points.size(), state.computed,
+                              state.kept, points.size() - std::min(points.size(), state.computed + state.kept),
+                              first ? "" : fmt::format("; 'rehearse compare {}' shows them", file)));
   if (!first) return 0;
+  store.refresh();
   std::vector<report::CompareRow> rows;
   for (std::size_t i = 0; i < points.size(); i++) {
-    rows.push_back(row_of(store.row(points[i], false).value(), variants[i].set));
+    auto row = store.row(points[i], false);
+    if (!row) {  // its host was lost before the row was on the disk
+      row = computed(variants[i], points[i], common, "");
+      store.write(std::span(&*row, 1));
+    }
+    rows.push_back(row_of(*row, variants[i].set));
     rows.back().file = variants[i].file;  // as named on this command line
   }
   emit_rows(common, options, what.varied, rows,

@@ -8,10 +8,10 @@
 
 namespace rehearsal::cli {
 
-bool is_store(const std::string& path) { return store::is_database(path); }
+bool is_store(const std::string& path) { return store::is_store(path); }
 
 int show_store(const std::string& path, const TableOptions& options, const CommonOptions& common) {
-  const store::Store store(path, program_version(), stored_columns(), store::Access::read);
+  const store::Store store(path, program_version(), stored_columns());
   auto points = store.points();
   if (points.empty()) {
     const auto others = store.versions();

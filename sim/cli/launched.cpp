@@ -30,14 +30,31 @@ std::optional<unsigned> number(const launchers::Names& names) {
 std::optional<Launched> launched() {
   using launchers::kSlurm;
   const bool step = std::getenv(launchers::kSlurmStep) != nullptr;
-  if (const auto mine = number(launchers::kOpenMpi.rank))
-    return Launched{*mine, number(launchers::kOpenMpi.local_ranks)};
-  if (const auto mine = number(launchers::kPmi.rank)) {
-    const auto beside = number(launchers::kPmi.local_ranks);
-    return Launched{*mine, beside || !step ? beside : number(kSlurm.local_ranks)};
-  }
-  if (const auto mine = number(kSlurm.rank); mine && step) return Launched{*mine, number(kSlurm.local_ranks)};
-  return std::nullopt;
+  const auto as = [&](const launchers::Variables& names) -> std::optional<Launched> {
+    const auto mine = number(names.rank);
+    if (!mine) return std::nullopt;
+    const auto or_step = [&](auto found, const launchers::Names& others) {
+      return found || !step ? found : number(others);
+    };
+    const auto ranks = or_step(number(names.ranks), kSlurm.ranks);
+    return Launched{*mine, std::max(*mine + 1, ranks.value_or(1)),
+                    or_step(number(names.local_ranks), kSlurm.local_ranks)};
+  };
+  if (const auto mpirun = as(launchers::kOpenMpi)) return mpirun;
+  if (const auto pmi = as(launchers::kPmi)) return pmi;
+  return step ? as(kSlurm) : std::nullopt;
+}
+
+Part launched_part() {
+  Part part;
+  if (const auto who = launched()) part = {who->rank, who->ranks};
+  using launchers::kSlurmArray;
+  const auto task = number({kSlurmArray.task}), tasks = number({kSlurmArray.tasks});
+  if (!task || !tasks || *tasks == 0) return part;
+  const auto first = std::min(*task, number({kSlurmArray.first}).value_or(0));
+  const auto step = std::max(1u, number({kSlurmArray.step}).value_or(1));
+  const auto index = (*task - first) / step % *tasks;  // of "1,5,7" two may have one: that only costs them time
+  return {index * part.count + part.index, *tasks * part.count};
 }
 
 unsigned share_of_cores() {

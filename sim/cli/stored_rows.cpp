@@ -23,11 +23,12 @@ std::vector<store::Column> stored_columns() {
 
 namespace {
 
-// Paths relative to the store's folder: independent of where the sweep is started, and valid after the store has moved
-// together with its scenarios. Two folders may have files of the same name.
+// Paths relative to the folder that the store is in: independent of where the sweep is started, and valid after the
+// store has moved together with its scenarios. Two folders may have files of the same name.
 std::string seen_from(const std::string& store, const std::string& file) {
   std::error_code unknown;
-  const auto folder = fs::weakly_canonical(fs::absolute(store), unknown).parent_path();
+  const auto beside = store.find_last_not_of('/') + 1;  // a folder stands where a file would
+  const auto folder = fs::weakly_canonical(fs::absolute(store.substr(0, beside)), unknown).parent_path();
   const auto seen = fs::weakly_canonical(fs::absolute(file), unknown).lexically_proximate(folder);
   return unknown || seen.empty() ? file : seen.generic_string();
 }

@@ -1,14 +1,19 @@
 #include "explore/sweep.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <numeric>
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.hpp"
+#include "base/sha256.hpp"
 
 namespace rehearsal::explore {
 namespace {
@@ -16,17 +21,27 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr double kBatchSeconds = 1;      // target duration of a batch
-constexpr std::size_t kLookedAt = 4096;  // most points of a transaction that only claims
+constexpr auto kCommit = 1s;  // rows are written about so often
+// A batch is a small share of the points that follow, so that the last ones are single points and nobody waits long.
+constexpr std::size_t kShare = 128, kLargest = 16;
 constexpr auto kPause = 50ms, kLongestPause = 500ms;
+constexpr std::size_t kHeld = std::size_t(-1);
 
-// State shared by the threads of a process: the points that are left, and whether a thread has failed.
+// State shared by the threads of a process: the batches that are left, and whether a thread has failed.
 class Sweep {
  public:
-  Sweep(store::Store& store, std::span<const store::Point> points, const SweepOptions& options, const Compute& compute,
-        const Watch& watch)
-      : store_(store), points_(points), options_(options), compute_(compute), watch_(watch), left_(points.size()) {
-    std::iota(left_.begin(), left_.end(), std::size_t{0});
+  Sweep(store::Store& store, store::Claims& claims, std::span<const store::Point> points, const SweepOptions& options,
+        const Compute& compute, const Watch& watch)
+      : store_(store), claims_(claims), points_(points), options_(options), compute_(compute), watch_(watch) {
+    std::set<store::Point> met;
+    for (std::size_t i = 0; i < points.size(); i++)
+      if (met.insert(points[i]).second) order_.push_back(i);
+    for (std::size_t at = 0; at < order_.size(); at = begins_.back())
+      begins_.push_back(at + std::clamp((order_.size() - at) / kShare, std::size_t{1}, kLargest));
+    begins_.insert(begins_.begin(), 0);
+    const auto batches = begins_.size() - 1;
+    for (std::size_t i = 0; i < options.parts; i++)
+      for (auto b = (options.part + i) % options.parts; b < batches; b += options.parts) left_.push_back(b);
   }
 
   SweepState run() {
@@ -43,59 +58,65 @@ class Sweep {
     while (!wake.wait_for(lock, stop, store::kBeat, [] { return false; })) {
       if (stop.stop_requested()) return;
       try {
-        store_.beat();
-      } catch (const std::exception&) {  // the next commit meets the same problem and reports it
+        claims_.beat();
+      } catch (const std::exception&) {  // the next batch meets the same problem and reports it
       }
     }
   }
 
+  // What a thread has computed and not written yet.
+  struct Pending {
+    std::vector<store::Row> rows;
+    std::size_t kept = 0;
+    std::vector<std::size_t> batches;  // finished ones
+    Clock::time_point since = Clock::now();
+  };
+
   void work() {
-    std::size_t size = 1;
+    Pending pending;
     auto pause = std::chrono::milliseconds(kPause);
     try {
-      for (;;) {
-        const auto claims = claim(size);
-        if (!claims) return;
-        if (claims->empty()) {
-          rest(pause);
-          pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
+      while (const auto batch = claim()) {
+        if (*batch != kHeld) {
+          perform(*batch, pending);
+          pause = kPause;
           continue;
         }
-        pause = kPause;
-        const auto begin = Clock::now();
-        batch(*claims);
-        const double each = std::chrono::duration<double>(Clock::now() - begin).count() / double(claims->size());
-        size = std::clamp(std::size_t(kBatchSeconds / std::max(each, 1e-6)), std::size_t{1}, options_.batch);
+        write(pending);
+        if (!options_.wait) return;
+        rest(pause);
+        pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
       }
+      write(pending);
     } catch (...) {
-      const std::scoped_lock lock(mutex_);
-      failed_ = true;
-      changed_.notify_all();
+      {
+        const std::scoped_lock lock(mutex_);
+        failed_ = true;
+        changed_.notify_all();
+      }
+      write(pending);
       throw;
     }
   }
 
-  // Nothing: all points are done, or a thread has failed. An empty list: other processes hold the remaining points.
-  std::optional<std::vector<store::Claims::Ours>> claim(std::size_t size) {
+  // Nothing: all points are done, or a thread has failed. kHeld: other processes hold the remaining batches.
+  std::optional<std::size_t> claim() {
+    using State = store::Claims::State;
     const std::scoped_lock lock(mutex_);
-    while (!failed_) {
-      const bool again = left_.empty();
-      if (again && taken_.empty()) return std::nullopt;
+    for (bool again = left_.empty();; again = true) {
       if (again) left_.swap(taken_);
-      auto claims = look(size);
-      if (!claims.ours.empty()) return std::move(claims.ours);
-      if (again && !taken_.empty()) return claims.ours;  // give other processes time for their points first
+      while (!left_.empty() && !failed_) {
+        const auto batch = left_.front();
+        left_.pop_front();
+        const auto state = claims_.take(batch);
+        for (const auto done : claims_.news()) state_.others += begins_[done + 1] - begins_[done];
+        if (state == State::taken) taken_.push_back(batch);
+        if (state == State::inherited) store_.refresh();  // its last owner may have written some rows
+        if (state == State::ours || state == State::inherited) return batch;
+      }
+      if (failed_ || taken_.empty()) return std::nullopt;
+      if (again) return kHeld;
     }
-    return std::nullopt;
-  }
-
-  store::Claims look(std::size_t size) {
-    const std::size_t count = std::min(left_.size(), std::max(kLookedAt, size));
-    const std::vector<std::size_t> candidates(left_.begin(), left_.begin() + std::ptrdiff_t(count));
-    auto claims = store_.claim(points_, candidates, size);
-    left_.erase(left_.begin(), left_.begin() + std::ptrdiff_t(claims.looked));
-    taken_.insert(taken_.end(), claims.taken.begin(), claims.taken.end());
-    return claims;
   }
 
   void rest(std::chrono::milliseconds pause) {
@@ -104,46 +125,56 @@ class Sweep {
     changed_.wait_for(lock, pause, [&] { return failed_; });
   }
 
-  void batch(std::span<const store::Claims::Ours> claims) {
-    std::vector<store::Row> rows;
-    std::vector<store::Point> right;
-    try {
-      for (const auto& [index, held] : claims) {
-        if (auto row = compute_(index, held))
-          rows.push_back(std::move(*row));
-        else
-          right.push_back(points_[index]);
-        const std::scoped_lock lock(mutex_);
-        if (failed_) break;  // closing the store releases the remaining claims
-        watch_(state_);
-      }
-    } catch (...) {
-      store_.finish(rows, right);
-      throw;
+  void perform(std::size_t batch, Pending& pending) {
+    for (auto at = begins_[batch]; at < begins_[batch + 1]; at++) {
+      const auto index = order_[at];
+      if (auto row = compute_(index, store_.digest(points_[index])))
+        pending.rows.push_back(std::move(*row));
+      else
+        pending.kept++;
+      if (pending.rows.size() >= options_.rows || Clock::now() - pending.since > kCommit) write(pending);
+      const std::scoped_lock lock(mutex_);
+      if (failed_) return;  // closing the claims releases the batch
+      watch_(state_);
     }
-    store_.finish(rows, right);
+    pending.batches.push_back(batch);
+  }
+
+  void write(Pending& pending) {
+    auto [rows, kept, batches, since] = std::exchange(pending, Pending{});
+    if (!rows.empty()) store_.write(rows);
+    for (const auto batch : batches) claims_.finish(batch);
     const std::scoped_lock lock(mutex_);
-    state_.computed += rows.size(), state_.kept += right.size();
-    watch_(state_);
+    state_.computed += rows.size(), state_.kept += kept;
   }
 
   store::Store& store_;
+  store::Claims& claims_;
   std::span<const store::Point> points_;
   const SweepOptions& options_;
   const Compute& compute_;
   const Watch& watch_;
+  std::vector<std::size_t> order_,
+      begins_;  // each point once; where in this order each batch begins, and the last ends
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::size_t> left_, taken_;  // taken: were claimed by other processes
+  std::deque<std::size_t> left_, taken_;  // batches; taken: were claimed by other processes
   SweepState state_;
   bool failed_ = false;
 };
 
 }  // namespace
 
-SweepState sweep(store::Store& store, std::span<const store::Point> points, const SweepOptions& options,
-                 const Compute& compute, const Watch& watch) {
-  return Sweep(store, points, options, compute, watch).run();
+std::string sweep_key(const std::string& version, std::span<const store::Point> points) {
+  Sha256 digest;
+  digest.update(fmt::format("{} {} {}\n", version, kShare, kLargest));
+  for (const auto& point : points) digest.update(point.file + '\n' + point.set + '\n');
+  return digest.hex().substr(0, 12);
+}
+
+SweepState sweep(store::Store& store, store::Claims& claims, std::span<const store::Point> points,
+                 const SweepOptions& options, const Compute& compute, const Watch& watch) {
+  return Sweep(store, claims, points, options, compute, watch).run();
 }
 
 }  // namespace rehearsal::explore

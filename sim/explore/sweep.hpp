@@ -1,8 +1,7 @@
-// Fills a store (store/store.hpp) with the rows of many points, on several threads and alongside other processes.
+// Fills a store (store/store.hpp) with the rows of many points, on several threads and beside other processes.
 //
-// A thread claims a batch of points, computes it and writes it in one transaction. A batch takes about a second and has
-// at most `batch` points, so a killed process loses little and others do not wait long for its last batch. Returns when
-// every point has been finished, by any process.
+// The points are divided into batches, the same ones in every process. A thread claims a batch (store/claims.hpp),
+// computes it and writes its rows: about every second, so that a killed process loses little.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -10,13 +9,16 @@
 #include <span>
 #include <string>
 
+#include "store/claims.hpp"
 #include "store/store.hpp"
 
 namespace rehearsal::explore {
 
 struct SweepOptions {
   unsigned jobs = 1;
-  std::size_t batch = 64;  // maximum points per transaction
+  std::size_t rows = 64;            // maximum per transaction
+  std::size_t part = 0, parts = 1;  // the batches to begin with: every parts-th
+  bool wait = true;                 // for what others have claimed, and take it over should they end
 };
 
 // The row of a point; nothing if the stored one, with digest `held`, is still right. Called from any thread, possibly
@@ -25,12 +27,17 @@ using Compute = std::function<std::optional<store::Row>(std::size_t point, const
 
 struct SweepState {
   std::size_t computed = 0, kept = 0;  // points, by this process
+  std::size_t others = 0;              // points finished by others since it began
 };
 // Called from time to time, from one thread at a time.
 using Watch = std::function<void(const SweepState&)>;
 
-// Throws what the store and `compute` throw; rows computed before are written if still possible.
-SweepState sweep(store::Store& store, std::span<const store::Point> points, const SweepOptions& options,
-                 const Compute& compute, const Watch& watch);
+// Identifies the points and how they are divided, for claims.
+std::string sweep_key(const std::string& version, std::span<const store::Point> points);
+
+// Returns when every point is finished, or, without waiting, claimed. Throws what the store and `compute` throw; rows
+// computed before are written if still possible.
+SweepState sweep(store::Store& store, store::Claims& claims, std::span<const store::Point> points,
+                 const SweepOptions& options, const Compute& compute, const Watch& watch);
 
 }  // namespace rehearsal::explore

@@ -1,5 +1,6 @@
 #include "store/database.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sqlite3.h>
@@ -22,9 +23,7 @@ constexpr int kPatience = 60'000;  // ms to wait for another transaction, which 
 
 // File systems shared between machines, from linux/magic.h and, if it has no name for them, from their own sources
 // (Lustre lustre_user.h, GPFS gpfs.h, BeeGFS's client).
-bool shared_by_machines(const std::string& path) {
-  auto folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
+bool shared_by_machines(const std::string& folder) {
   struct statfs found {};
   if (statfs(folder.c_str(), &found) != 0) return false;
   switch (static_cast<std::uint32_t>(found.f_type)) {
@@ -44,6 +43,21 @@ bool shared_by_machines(const std::string& path) {
   }
 }
 
+std::string folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+bool has_locks(const std::string& folder) {
+  const int opened = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC);
+  if (opened < 0) return true;  // then something else is wrong
+  struct flock lock {};
+  lock.l_type = F_RDLCK, lock.l_whence = SEEK_SET;
+  const bool none = fcntl(opened, F_GETLK, &lock) != 0 && (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP);
+  ::close(opened);
+  return !none;
+}
+
 // Escapes a path for a URI.
 std::string escaped(const std::string& path) {
   std::string text;
@@ -54,8 +68,7 @@ std::string escaped(const std::string& path) {
 // The reason that a file cannot be opened: SQLite tries several ways and reports only the last failure.
 std::string why_closed(const std::string& path, bool writing) {
   std::error_code unknown;
-  auto folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
+  const auto folder = folder_of(path);
   if (access(folder.c_str(), F_OK) != 0) return std::strerror(errno);
   if (std::filesystem::is_directory(path, unknown)) return std::strerror(EISDIR);
   const bool there = access(path.c_str(), F_OK) == 0;
@@ -66,49 +79,59 @@ std::string why_closed(const std::string& path, bool writing) {
 
 }  // namespace
 
-Database::Database(std::string path, Access access) : path_(std::move(path)), access_(access) {
+Writers writers_of(const std::string& path) {
+  const auto folder = folder_of(path);
+  return shared_by_machines(folder) || !has_locks(folder) ? Writers::one : Writers::by_locks;
+}
+
+Database::Database(std::string path, Access access, Writers writers) : path_(std::move(path)), access_(access) {
   try {
-    open(access);
+    open(writers);
   } catch (...) {
     sqlite3_close(connection_);
     throw;
   }
 }
 
-void Database::open(Access access) {
+void Database::open(Writers writers) {
+  constexpr const char* kNoLocks = "unix-none";  // SQLite's own name
   // the prefix "./" keeps a name that begins with "file:" from being read as a URI
-  const std::string name = path_.starts_with('/') ? path_ : "./" + path_;
-  if (access == Access::write) {
-    connect(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-    write_ahead();
-    return;
+  const std::string name = path_.empty() || path_.starts_with('/') ? path_ : "./" + path_;
+  if (access_ == Access::write) {
+    connect(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, writers == Writers::one ? kNoLocks : nullptr);
+    if (writers == Writers::by_locks) return write_ahead();
+    // The file itself stays as it is until the end, and a commit is on the disk before others are told of it.
+    return run(
+        "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=FULL");
   }
-  connect(name, SQLITE_OPEN_READONLY);
-  const int code = sqlite3_exec(connection_, "PRAGMA schema_version", nullptr, nullptr, nullptr);
-  if (code == SQLITE_OK) return;
-  // Even a reader keeps an index beside the file. If that is impossible, no other process can write either, and a file
-  // without journal needs no index.
   std::error_code unknown;
-  if ((code & 0xff) != SQLITE_CANTOPEN || !std::filesystem::exists(path_, unknown) ||
-      std::filesystem::exists(path_ + "-wal", unknown))
-    fail(code);
-  sqlite3_close(std::exchange(connection_, nullptr));
-  connect("file:" + escaped(name) + "?immutable=1", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+  const auto journal = [&] { return std::filesystem::exists(path_ + "-wal", unknown); };
+  if (writers == Writers::by_locks) {
+    connect(name, SQLITE_OPEN_READONLY);
+    const int code = sqlite3_exec(connection_, "PRAGMA schema_version", nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return;
+    // Even a reader keeps an index beside the file. If that is impossible, no other process can write either, and a
+    // file without journal needs no index.
+    if ((code & 0xff) != SQLITE_CANTOPEN || !std::filesystem::exists(path_, unknown) || journal()) fail(code);
+    sqlite3_close(std::exchange(connection_, nullptr));
+  }
+  connect("file:" + escaped(name) + (journal() ? "?mode=ro" : "?immutable=1"), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+          kNoLocks);
+  sqlite3_db_config(connection_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  run("PRAGMA locking_mode=EXCLUSIVE");
 }
 
-void Database::connect(const std::string& name, int flags) {
-  if (const int code = sqlite3_open_v2(name.c_str(), &connection_, flags, nullptr); code != SQLITE_OK) fail(code);
+void Database::connect(const std::string& name, int flags, const char* system) {
+  if (const int code = sqlite3_open_v2(name.c_str(), &connection_, flags, system); code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(connection_, 1);
   sqlite3_busy_timeout(connection_, kPatience);
 }
 
-// Readers and a writer do not wait for each other, and a commit is a single append. The index is memory shared between
-// processes, which several machines do not have: there the older journal is used, with the locks of the file system.
+// Readers and a writer do not wait for each other, and a commit is a single append.
 void Database::write_ahead() {
-  const char* sql = shared_by_machines(path_) ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL";
   // SQLite itself does not wait for the lock that changing the journal requires.
   for (int waited = 0;; waited += 20) {
-    const int code = sqlite3_exec(connection_, sql, nullptr, nullptr, nullptr);
+    const int code = sqlite3_exec(connection_, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
     if (code == SQLITE_OK) break;
     if ((code & 0xff) != SQLITE_BUSY || waited >= kPatience) fail(code);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -13,10 +13,18 @@ namespace rehearsal::store {
 
 enum class Access : std::uint8_t { read, write };
 
+// Who else may write the file now. By locks: any process that the locks of the file system reach. One: this process, or
+// one other; no lock is used. What it writes is appended to the journal, of which a reader sees what is committed.
+enum class Writers : std::uint8_t { by_locks, one };
+
+// By locks, unless the file system is shared by machines or has no locks.
+Writers writers_of(const std::string& path);
+
 class Database {
  public:
-  // Waits for other writers. Throws UserError for a file that cannot be opened, MachineError for a full disk.
-  Database(std::string path, Access access);
+  // Waits for other writers. Throws UserError for a file that cannot be opened, MachineError for a full disk. No name:
+  // a temporary one.
+  Database(std::string path, Access access, Writers writers);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -28,8 +36,8 @@ class Database {
   const std::string& path() const { return path_; }
 
  private:
-  void open(Access access);
-  void connect(const std::string& name, int flags);
+  void open(Writers writers);
+  void connect(const std::string& name, int flags, const char* system = nullptr);
   void write_ahead();
 
   std::string path_;

@@ -1,23 +1,31 @@
 #include "store/store.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/error.hpp"
-#include "store/workers.hpp"
+#include "store/database.hpp"
 
 namespace rehearsal::store {
 namespace {
 
-constexpr std::int64_t kProgram = 0x52485253;  // "RHRS": PRAGMA application_id
-constexpr std::int64_t kFormat = 1;            // PRAGMA user_version
+namespace fs = std::filesystem;
 
-std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+constexpr std::int64_t kProgram = 0x52485253;  // "RHRS": PRAGMA application_id
+constexpr std::int64_t kFormat = 2;            // PRAGMA user_version; 1 had claims as well, in tables that nobody reads
+constexpr std::size_t kOpen = 100;             // shards kept open for their results
+constexpr int kTries = 5;                      // to read a shard while its owner closes it
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
@@ -33,207 +41,44 @@ std::string listed(const std::vector<Column>& columns) {
   return text;
 }
 
-}  // namespace
-
-struct Store::Prepared {
-  Prepared(const std::string& path, Access access) : database(path, access) {}
-
-  mutable std::mutex mutex;
-  Database database;
-  Worker self;
-  std::int64_t worker = 0, opened = 0;  // id of this process; the commit counter when the store was opened
-  struct Commands {
-    explicit Commands(const Database& d, const std::vector<Column>& columns)
-        : look(d,
-               "SELECT w.worker, w.tick, r.digest FROM (SELECT ?1 AS version, ?2 AS file, ?3 AS \"set\") AS p "
-               "LEFT JOIN work AS w ON w.version = p.version AND w.file = p.file AND w.\"set\" = p.\"set\" "
-               "LEFT JOIN results AS r ON r.version = p.version AND r.file = p.file AND r.\"set\" = p.\"set\""),
-          mark(d, "INSERT OR REPLACE INTO work(version, file, \"set\", worker, tick) VALUES (?1, ?2, ?3, ?4, ?5)"),
-          keep(d,
-               fmt::format("INSERT OR REPLACE INTO results(file, \"set\", digest, error, warnings, result, {}version) "
-                           "VALUES (?2, ?3, ?4, ?5, ?6, ?7{}, ?1)",
-                           listed(columns), placeholders(columns.size()))),
-          tick(d, "UPDATE clock SET tick = tick + 1 RETURNING tick") {}
-    static std::string placeholders(std::size_t count) {
-      std::string text;
-      for (std::size_t i = 0; i < count; i++) text += fmt::format(", ?{}", 8 + i);
-      return text;
-    }
-    Statement look, mark, keep, tick;
-  };
-  std::optional<Commands> commands;
-  std::map<std::int64_t, bool> works;  // whether workers met in this transaction are alive
-};
-
-Store::Store(const std::string& path, std::string version, std::vector<Column> columns, Access access)
-    : version_(std::move(version)), columns_(std::move(columns)), prepared_(std::make_unique<Prepared>(path, access)) {
-  if (access == Access::write) make();
-  check();
-  if (access == Access::write) enlist();
-}
-
 // Two processes may create the same file at once: the second one finds it complete.
-void Store::make() {
-  auto& database = prepared_->database;
+void make(Database& database, const std::vector<Column>& columns) {
   Transaction transaction(database);
   if (database.number("SELECT count(*) FROM sqlite_schema") > 0) return;
-  database.run(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kProgram, kFormat).c_str());
-  database.run(fmt::format("CREATE TABLE results(file TEXT NOT NULL, \"set\" TEXT NOT NULL, {} error TEXT, digest TEXT "
+  database.run(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};"
+                           "CREATE TABLE results(file TEXT NOT NULL, \"set\" TEXT NOT NULL, {} error TEXT, digest TEXT "
                            "NOT NULL, version TEXT NOT NULL, warnings TEXT, result TEXT, "
                            "PRIMARY KEY(version, file, \"set\"))",
-                           named(columns_))
+                           kProgram, kFormat, named(columns))
                    .c_str());
-  database.run(
-      "CREATE TABLE work(version TEXT, file TEXT, \"set\" TEXT, worker INTEGER, tick INTEGER NOT NULL, "
-      "PRIMARY KEY(version, file, \"set\")) WITHOUT ROWID;"
-      "CREATE INDEX work_by_tick ON work(tick) WHERE worker IS NULL;"
-      "CREATE TABLE workers(id INTEGER PRIMARY KEY AUTOINCREMENT, host TEXT, process INTEGER, born INTEGER, "
-      "seen INTEGER);"
-      "CREATE TABLE clock(tick INTEGER NOT NULL);"
-      "INSERT INTO clock VALUES (0)");
   transaction.commit();
 }
 
-void Store::check() const {
-  auto& database = prepared_->database;
+bool is_empty(Database& database) { return database.number("SELECT count(*) FROM sqlite_schema") == 0; }
+
+void check(Database& database, const std::string& version, const std::vector<Column>& columns) {
   const auto& path = database.path();
-  if (database.number("SELECT count(*) FROM sqlite_schema") == 0)
+  if (is_empty(database))
     throw UserError(
         fmt::format("the store '{}' is empty: whoever began to make it was stopped; sweep into it again", path));
   if (database.number("PRAGMA application_id") != kProgram)
     throw UserError(
         fmt::format("'{}' is a database of another program, no store of a sweep, and is left as it is", path));
   std::string found;
-  Statement columns(database, "SELECT name FROM pragma_table_info('results')");
-  while (columns.step()) found += quoted(columns.text(0)) + ", ";
+  Statement names(database, "SELECT name FROM pragma_table_info('results')");
+  while (names.step()) found += quoted(names.text(0)) + ", ";
   const auto expected =
-      "\"file\", \"set\", " + listed(columns_) + "\"error\", \"digest\", \"version\", \"warnings\", \"result\", ";
-  if (database.number("PRAGMA user_version") != kFormat || found != expected)
+      "\"file\", \"set\", " + listed(columns) + "\"error\", \"digest\", \"version\", \"warnings\", \"result\", ";
+  const auto format = database.number("PRAGMA user_version");
+  if (format < 1 || format > kFormat || found != expected)
     throw UserError(
         fmt::format("the store '{}' was made by a version of rehearse that keeps other columns than {}; give --store "
                     "another name, and read the old one with sqlite3 or the program that made it",
-                    path, version_));
+                    path, version));
 }
-
-void Store::enlist() {
-  auto& p = *prepared_;
-  p.self = this_worker();
-  Transaction transaction(p.database);
-  // Ended workers of this host are removed: a claim without a worker is free.
-  std::vector<std::int64_t> gone;
-  Statement all(p.database, "SELECT id, host, process, born FROM workers");
-  while (all.step())
-    if (is_gone({all.text(1), all.integer(2), all.integer(3)})) gone.push_back(all.integer(0));
-  all.reset();
-  Statement forget(p.database, "DELETE FROM workers WHERE id = ?1");
-  for (const auto id : gone) forget.bind(1, id).run();
-  Statement add(p.database, "INSERT INTO workers(host, process, born, seen) VALUES (?1, ?2, ?3, ?4) RETURNING id");
-  add.bind(1, p.self.host).bind(2, p.self.process).bind(3, p.self.born).bind(4, now());
-  if (add.step()) p.worker = add.integer(0);
-  add.reset();
-  p.opened = p.database.number("SELECT tick FROM clock");
-  transaction.commit();
-  p.commands.emplace(p.database, columns_);
-}
-
-Store::~Store() {
-  if (!prepared_->commands) return;
-  try {
-    Transaction transaction(prepared_->database);
-    Statement(prepared_->database, "DELETE FROM work WHERE worker = ?1").bind(1, prepared_->worker).run();
-    Statement(prepared_->database, "DELETE FROM workers WHERE id = ?1").bind(1, prepared_->worker).run();
-    transaction.commit();
-  } catch (const std::exception&) {  // then they are free because this process has ended
-  }
-}
-
-bool Store::works(std::int64_t worker) {
-  auto& p = *prepared_;
-  if (worker == p.worker) return true;
-  const auto [known, fresh] = p.works.try_emplace(worker, false);
-  if (!fresh) return known->second;
-  Statement find(p.database, "SELECT host, process, born, seen FROM workers WHERE id = ?1");
-  find.bind(1, worker);
-  if (find.step()) {
-    const Worker other{find.text(0), find.integer(1), find.integer(2)};
-    known->second = !is_gone(other) && now() - find.integer(3) <= kLease.count();
-  }
-  return known->second;
-}
-
-Claims Store::claim(std::span<const Point> points, std::span<const std::size_t> candidates, std::size_t most) {
-  auto& p = *prepared_;
-  const std::scoped_lock lock(p.mutex);
-  p.works.clear();
-  auto& [look, mark, keep, tick] = *p.commands;
-  Claims claims;
-  Transaction transaction(p.database);
-  for (const auto index : candidates) {
-    if (claims.ours.size() == most) break;
-    claims.looked++;
-    const auto& point = points[index];
-    look.bind(1, version_).bind(2, point.file).bind(3, point.set).step();
-    const bool finished = look.is_null(0) && !look.is_null(1) && look.integer(1) > p.opened;
-    const auto worker = look.is_null(0) ? 0 : look.integer(0);
-    auto digest = look.text(2);
-    look.reset();
-    if (finished && !digest.empty()) {
-      claims.done.push_back(index);
-    } else if (worker != 0 && works(worker)) {
-      claims.taken.push_back(index);
-    } else {
-      mark.bind(1, version_).bind(2, point.file).bind(3, point.set).bind(4, p.worker).bind(5, std::int64_t{0}).run();
-      claims.ours.push_back({index, std::move(digest)});
-    }
-  }
-  transaction.commit();
-  return claims;
-}
-
-void Store::finish(std::span<const Row> rows, std::span<const Point> right) {
-  auto& p = *prepared_;
-  const std::scoped_lock lock(p.mutex);
-  auto& [look, mark, keep, tick] = *p.commands;
-  Transaction transaction(p.database);
-  tick.step();
-  const auto at = tick.integer(0);
-  tick.reset();
-  const auto done = [&](const Point& point) {
-    mark.bind(1, version_).bind(2, point.file).bind(3, point.set).bind_null(4).bind(5, at).run();
-  };
-  for (const auto& row : rows) {
-    INVARIANT(row.numbers.size() == columns_.size(), "a row has a number for each column");
-    keep.bind(1, version_).bind(2, row.point.file).bind(3, row.point.set).bind(4, row.digest);
-    const auto text = [&](int index, const std::string& value) {
-      value.empty() ? keep.bind_null(index) : keep.bind(index, value);
-    };
-    text(5, row.error), text(6, row.warnings), text(7, row.result);
-    int index = 8;
-    for (const auto& number : row.numbers) keep.bind(index++, number);
-    keep.run();
-    done(row.point);
-  }
-  for (const auto& point : right) done(point);
-  transaction.commit();
-}
-
-void Store::beat() {
-  auto& p = *prepared_;
-  const std::scoped_lock lock(p.mutex);
-  Statement(p.database, "UPDATE workers SET seen = ?1 WHERE id = ?2").bind(1, now()).bind(2, p.worker).run();
-}
-
-std::size_t Store::finished() const {
-  auto& p = *prepared_;
-  const std::scoped_lock lock(p.mutex);
-  return std::size_t(
-      p.database.number(fmt::format("SELECT count(*) FROM work WHERE worker IS NULL AND tick > {}", p.opened)));
-}
-
-namespace {
 
 std::string select(const std::vector<Column>& columns, bool with_result) {
-  return fmt::format("SELECT file, \"set\", digest, error, warnings, {}{} FROM results ", listed(columns),
+  return fmt::format("SELECT file, \"set\", digest, error, warnings, {}{}, version FROM results ", listed(columns),
                      with_result ? "result" : "''");
 }
 
@@ -244,46 +89,235 @@ Row read_row(const Statement& statement, std::size_t columns) {
   return row;
 }
 
+// Writes rows of one version into a file.
+class Keep {
+ public:
+  Keep(const Database& database, const std::vector<Column>& columns)
+      : columns_(columns.size()),
+        keep_(database,
+              fmt::format("INSERT OR REPLACE INTO results(file, \"set\", digest, error, warnings, {}result, version) "
+                          "VALUES (?, ?, ?, ?, ?, {}?, ?)",
+                          listed(columns), placeholders(columns.size()))) {}
+
+  void operator()(const Row& row, const std::string& version) {
+    INVARIANT(row.numbers.size() == columns_, "a row has a number for each column");
+    int index = 3;
+    const auto text = [&](const std::string& value) {
+      value.empty() ? keep_.bind_null(++index) : keep_.bind(++index, value);
+    };
+    keep_.bind(1, row.point.file).bind(2, row.point.set).bind(3, row.digest);
+    text(row.error), text(row.warnings);
+    for (const auto& number : row.numbers) keep_.bind(++index, number);
+    text(row.result), text(version);
+    keep_.run();
+  }
+
+ private:
+  static std::string placeholders(std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; i++) text += "?, ";
+    return text;
+  }
+  std::size_t columns_;
+  Statement keep_;
+};
+
+// Size and time of a shard and its journal, by which a change is seen. Opened: a network file system then asks its
+// server.
+using Stamp = std::array<std::int64_t, 4>;
+Stamp stamp_of(const std::string& path) {
+  Stamp stamp{};
+  for (std::size_t i = 0; i < 2; i++) {
+    const int opened = ::open((path + (i == 0 ? "" : "-wal")).c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat found {};
+    if (opened < 0) continue;
+    if (fstat(opened, &found) == 0)
+      stamp[2 * i] = found.st_size, stamp[2 * i + 1] = found.st_mtim.tv_sec * 1'000'000'000 + found.st_mtim.tv_nsec;
+    ::close(opened);
+  }
+  return stamp;
+}
+
+// HOST-PROCESS-START.EDITION.sqlite: a process that begins a shard has read all of earlier editions, so that its rows
+// count where theirs differ.
+struct Shard {
+  std::int64_t edition;
+  std::string path;
+  auto operator<=>(const Shard&) const = default;
+};
+
+std::vector<Shard> shards_of(const std::string& folder) {
+  std::vector<Shard> all;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    if (entry.path().extension() != ".sqlite") continue;
+    const auto edition = entry.path().stem().extension().string();
+    all.push_back({edition.empty() ? 0 : std::atoll(edition.c_str() + 1), entry.path().string()});
+  }
+  if (failed) throw UserError(fmt::format("cannot read the store '{}': {}", folder, failed.message()));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+Writers writers_to(const std::string& path, Claims* self) {
+  if (is_folder(path)) return Writers::one;
+  const auto writers = writers_of(path);
+  if (writers == Writers::one && self)
+    self->take_all(
+        fmt::format("the locks of this file system do not keep the writers of a file '{}' apart; give --store "
+                    "a folder, where each process writes its own: --store {}/",
+                    path, fs::path(path).replace_extension().string()));
+  return writers;
+}
+
+void keep(Database& database, const std::vector<Column>& columns, std::span<const Row> rows,
+          const std::string& version) {
+  Transaction transaction(database);
+  Keep keep(database, columns);
+  for (const auto& row : rows) keep(row, version);
+  transaction.commit();
+}
+
 }  // namespace
 
-std::optional<Row> Store::row(const Point& point, bool with_result) const {
-  const std::scoped_lock lock(prepared_->mutex);
-  Statement find(prepared_->database,
-                 select(columns_, with_result) + "WHERE version = ?1 AND file = ?2 AND \"set\" = ?3");
+// A folder is seen through a temporary database: the rows of all shards, each with the name of its shard for a result.
+struct Store::Files {
+  std::string path, self;  // self: the process that writes, if it does
+  bool folder = is_folder(path);
+  Database view;
+  std::unique_ptr<Database> shard;          // once this process has rows
+  std::map<std::string, Stamp> read;        // shards
+  std::map<std::string, Database> results;  // shards
+  std::int64_t edition = 0;                 // of the latest shard
+  std::optional<Statement> digest;
+  std::mutex mutex;
+
+  Files(std::string name, std::string process, Writers writers)
+      : path(std::move(name)),
+        self(std::move(process)),
+        view(folder ? "" : path, folder || !self.empty() ? Access::write : Access::read, writers) {}
+};
+
+Store::Store(const std::string& path, std::string version, std::vector<Column> columns, Claims* self)
+    : version_(std::move(version)),
+      columns_(std::move(columns)),
+      files_(std::make_unique<Files>(path, self ? self->name() : "", writers_to(path, self))) {
+  auto& view = files_->view;
+  if (files_->folder || self) make(view, columns_);
+  check(view, version_, columns_);
+  files_->digest.emplace(view, "SELECT digest FROM results WHERE version = ? AND file = ? AND \"set\" = ?");
+  refresh();
+}
+
+Store::~Store() = default;
+
+void Store::write(std::span<const Row> rows) {
+  auto& f = *files_;
+  const std::scoped_lock lock(f.mutex);
+  if (!f.folder) return keep(f.view, columns_, rows, version_);
+  if (!f.shard) {
+    const auto name = fs::path(f.path) / fmt::format("{}.{}.sqlite", f.self, f.edition + 1);
+    f.shard = std::make_unique<Database>(name.string(), Access::write, Writers::one);
+    make(*f.shard, columns_);
+  }
+  keep(*f.shard, columns_, rows, version_);
+  std::vector<Row> seen(rows.begin(), rows.end());
+  for (auto& row : seen) row.result = f.shard->path();
+  keep(f.view, columns_, seen, version_);
+}
+
+void Store::refresh() {
+  auto& f = *files_;
+  const std::scoped_lock lock(f.mutex);
+  if (!f.folder) return;
+  f.results.clear();
+  bool changed = false;
+  for (const auto& [edition, path] : shards_of(f.path)) {
+    const auto stamp = stamp_of(path);
+    changed = changed || f.read[path] != stamp;  // then those of later editions are read again: their rows count
+    if (!changed) continue;
+    read(path);
+    f.read[path] = stamp;
+    f.edition = edition;
+  }
+}
+
+void Store::read(const std::string& path) {
+  auto& view = files_->view;
+  for (int tries = 1;; tries++) {
+    try {
+      Database shard(path, Access::read, Writers::one);
+      if (is_empty(shard)) return;
+      check(shard, version_, columns_);
+      Transaction transaction(view);
+      Keep keep(view, columns_);
+      Statement rows(shard, select(columns_, false));
+      while (rows.step()) {
+        auto row = read_row(rows, columns_.size());
+        row.result = path;
+        keep(row, rows.text(6 + int(columns_.size())));
+      }
+      return transaction.commit();
+    } catch (const std::exception&) {
+      if (tries == kTries) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+std::string Store::digest(const Point& point) const {
+  const std::scoped_lock lock(files_->mutex);
+  auto& find = *files_->digest;
   find.bind(1, version_).bind(2, point.file).bind(3, point.set);
-  return find.step() ? std::optional(read_row(find, columns_.size())) : std::nullopt;
+  auto digest = find.step() ? find.text(0) : "";
+  find.reset();
+  return digest;
+}
+
+std::optional<Row> Store::row(const Point& point, bool with_result) const {
+  auto& f = *files_;
+  const std::scoped_lock lock(f.mutex);
+  const auto find = [&](const Database& database, bool result) {
+    Statement rows(database, select(columns_, result) + "WHERE version = ?1 AND file = ?2 AND \"set\" = ?3");
+    rows.bind(1, version_).bind(2, point.file).bind(3, point.set);
+    return rows.step() ? std::optional(read_row(rows, columns_.size())) : std::nullopt;
+  };
+  auto row = find(f.view, with_result);
+  if (!row || !with_result || !f.folder) return row;
+  if (f.results.size() >= kOpen) f.results.clear();
+  return find(f.results.try_emplace(row->result, row->result, Access::read, Writers::one).first->second, true);
 }
 
 std::optional<Row> Store::least(const std::string& column, const std::string& unless_zero) const {
-  const std::scoped_lock lock(prepared_->mutex);
-  Statement find(
-      prepared_->database,
-      select(columns_, false) + fmt::format("WHERE version = ?1 AND {0} IS NOT NULL AND {1} IS NOT 0 ORDER BY "
-                                            "{0}, file, \"set\" LIMIT 1",
-                                            quoted(column), quoted(unless_zero)));
+  const std::scoped_lock lock(files_->mutex);
+  Statement find(files_->view, select(columns_, false) +
+                                   fmt::format("WHERE version = ?1 AND {0} IS NOT NULL AND {1} IS NOT 0 ORDER BY "
+                                               "{0}, file, \"set\" LIMIT 1",
+                                               quoted(column), quoted(unless_zero)));
   find.bind(1, version_);
   return find.step() ? std::optional(read_row(find, columns_.size())) : std::nullopt;
 }
 
 std::vector<Point> Store::points() const {
-  const std::scoped_lock lock(prepared_->mutex);
+  const std::scoped_lock lock(files_->mutex);
   std::vector<Point> all;
-  Statement find(prepared_->database, "SELECT file, \"set\" FROM results WHERE version = ?1 ORDER BY file, \"set\"");
+  Statement find(files_->view, "SELECT file, \"set\" FROM results WHERE version = ?1 ORDER BY file, \"set\"");
   find.bind(1, version_);
   while (find.step()) all.push_back({find.text(0), find.text(1)});
   return all;
 }
 
 std::vector<std::string> Store::versions() const {
-  const std::scoped_lock lock(prepared_->mutex);
+  const std::scoped_lock lock(files_->mutex);
   std::vector<std::string> all;
-  Statement find(prepared_->database, "SELECT DISTINCT version FROM results ORDER BY version");
+  Statement find(files_->view, "SELECT DISTINCT version FROM results ORDER BY version");
   while (find.step()) all.push_back(find.text(0));
   return all;
 }
 
-bool is_database(const std::string& path) {
+bool is_store(const std::string& path) {
   static constexpr std::string_view kMagic{"SQLite format 3\0", 16};
+  if (is_folder(path)) return true;
   std::ifstream in(path, std::ios::binary);
   std::string head(kMagic.size(), '\0');
   return in.read(head.data(), std::streamsize(head.size())) && head == kMagic;
