@@ -221,6 +221,7 @@ void Store::write(std::span<const Row> rows) {
     make(*f.shard, columns_);
   }
   keep(*f.shard, columns_, rows, version_);
+  f.results.clear();  // they see what was committed when they were opened
   std::vector<Row> seen(rows.begin(), rows.end());
   for (auto& row : seen) row.result = f.shard->path();
   keep(f.view, columns_, seen, version_);
