@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Three hosts as the nodes of a Slurm of their own (slurmctld on the first, slurmd on each): ranks that srun starts meet by
-PMIx and measure over the links; an srun that tells MPI nothing is refused in one sentence; mpirun works in an allocation.
+PMIx and measure over the links; an srun that tells MPI nothing is refused in one sentence. A sweep into one folder, by four
+ranks of srun or an array of eight tasks, says what one process says, and a job that depends on it reads it.
 Skipped, with the reason, without Slurm, munge, or the right to make hosts."""
 import json
 import os
 import pathlib
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-BINARY = sys.argv[1]
+BINARY = os.path.abspath(sys.argv[1])
 SCENARIO = str(HERE / "three-hosts.yaml")
 NAME = f"slurm-{os.getpid()}"
 HOSTS = ["node0", "node1", "node2"]
@@ -48,6 +50,46 @@ NodeName=node1 NodeAddr=10.77.0.2 CPUs=4 RealMemory=1000 State=UNKNOWN
 NodeName=node2 NodeAddr=10.77.0.3 CPUs=4 RealMemory=1000 State=UNKNOWN
 PartitionName=all Nodes=node[0-2] Default=YES MaxTime=INFINITE State=UP
 """
+
+
+SCENARIO_SWEPT = """\
+version: 1
+parallelism: {pipeline: 4}
+batch: {microbatches: 8}
+costs: {forward: 10ms, backward: 10ms, weight: 10ms, transfer: 1ms}
+"""
+SWEEP = [BINARY, "sweep", "swept.yaml", "--vary", "batch.microbatches=" + ",".join(map(str, range(4, 104))), "--format", "csv",
+         "--jobs", "1", "--store"]
+
+
+def sweeps(folder):
+    """A step of four ranks, and an array of eight tasks with a job that waits for it, against one process."""
+    (folder / "swept.yaml").write_text(SCENARIO_SWEPT)
+
+    def run(*words):
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=folder)
+        assert ran.returncode == 0, ran
+        return ran.stdout
+
+    one, read = run(*SWEEP, "one.sqlite"), run(BINARY, "compare", "one.sqlite", "--format", "csv")
+    assert one.count("\n") == 101, one
+    assert run(*on("node0", "srun", "-N", "3", "-n", "4", "--mpi=none", *SWEEP, "step/")) == one
+
+    def batch(name, command, *options):
+        (folder / name).write_text("#!/bin/sh\n" + shlex.join(command) + "\n")
+        return run(*on("node0", "sbatch", "--parsable", f"--chdir={folder}", f"--output={name}-%a.out",
+                       f"--error={name}-%a.err", *options, name)).strip()
+
+    array = batch("task", [*SWEEP, "array/"], "--array=0-7")
+    batch("read", [BINARY, "compare", "array/", "--format", "csv"], f"--dependency=afterok:{array}", "--wait")
+    assert (folder / "task-0.out").read_text() == one
+    assert not any((folder / f"task-{k}.out").read_text() for k in range(1, 8))
+    said = [(folder / f"task-{k}.err").read_text() for k in range(8)]
+    computed = [int(text.split(" rows: ")[1].split(" computed")[0]) for text in said]
+    assert sum(computed) == 100, said
+    [reader] = folder.glob("read-*.out")
+    assert reader.read_text() == read
+    print("sweeps: four ranks of srun, and an array of eight that computed", computed)
 
 
 def on(host, *words):
@@ -89,6 +131,8 @@ def main():
                 time.sleep(0.3)
             else:
                 raise AssertionError((idle, [log.read_text()[-2000:] for log in folder.glob("*.log")]))
+
+            sweeps(folder)
 
             def srun(*words):
                 return subprocess.run(on("node0", "srun", "-N", "3", "-n", "3", *words), capture_output=True, text=True,
