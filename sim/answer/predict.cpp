@@ -85,14 +85,16 @@ Result as_chosen(const scenario::Scenario& scenario, const Options& options, res
 
 }  // namespace
 
-Result predict(const scenario::Scenario& scenario, const Options& options) {
+namespace {
+
+Result predicted(const scenario::Scenario& scenario, const Options& options, const Result* beside) {
   if (!options.chosen)
     if (const auto strategy = best_resharding(scenario, options)) return as_chosen(scenario, options, *strategy);
   auto lowered = std::make_shared<LoweredJob>(prepare(scenario, options.without, options.assumptions));
-  const auto simulator = engine::make_sim();
   const auto run = run_of(*lowered, options.engine);
   Result prediction;
-  prediction.timeline = simulator->prepare(lowered->graph)->run(run);
+  const bool known = beside && same_timeline(*beside->lowered, *lowered);
+  prediction.timeline = known ? beside->timeline : engine::make_sim()->prepare(lowered->graph)->run(run);
   if (scenario.optimizer_sync.post_validation && scenario.optimizer_sync.performed == 0) {
     const auto barrier = prediction.timeline.makespan();
     post_validate(*lowered, prediction.timeline, options.engine);
@@ -134,6 +136,15 @@ Result predict(const scenario::Scenario& scenario, const Options& options) {
     for (auto& warning : unused_settings(prediction, options.reread)) prediction.warnings.push_back(std::move(warning));
   }
   return prediction;
+}
+
+}  // namespace
+
+Result predict(const scenario::Scenario& scenario, const Options& options) {
+  return predicted(scenario, options, nullptr);
+}
+Result predict_beside(const Result& known, const scenario::Scenario& scenario, const Options& options) {
+  return predicted(scenario, options, &known);
 }
 
 Result performed(const Result& predicted, timeline::Timeline timeline) {

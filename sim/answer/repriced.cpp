@@ -9,6 +9,7 @@
 #include "cluster/machine.hpp"
 #include "cost/cost_model.hpp"
 #include "engine/sim.hpp"
+#include "scenario/fields.hpp"
 
 namespace rehearsal::answer {
 namespace {
@@ -23,14 +24,52 @@ bool is_one_graph(const scenario::Scenario& scenario) {
 
 // Digest of the pipeline ranks' programs. Placement and sharing are left out: on the same machine they do not depend on
 // its numbers, as long as equal resources stay equal.
-std::string programs_of(const scenario::Scenario& scenario) {
-  auto staged = stage(scenario);
+std::string programs_of(const scenario::Scenario& scenario, StageCosts staged) {
   return placed(scenario.places.schedule,
                 [&] {
                   return std::move(staged.lowering)
                       .lower(scenario.schedule.schedule(), staged.problem, {scenario.simulate.detail, true, false});
                 })
       .graph.digest();
+}
+
+// Whether the scenarios differ in numbers of the cluster alone: rates, times and factors, which nothing but prices
+// sees.
+bool differ_in_prices(const scenario::Scenario& a, const scenario::Scenario& b) {
+  using Kind = fields::Form::Kind;
+  const auto is_price = [](const fields::Field& field) {
+    const auto kind = field.form.kind;
+    return field.key.starts_with("cluster.") &&
+           (kind == Kind::time || kind == Kind::bandwidth || kind == Kind::flop_rate || kind == Kind::number);
+  };
+  const auto& fields = scenario::scenario_fields().fields;
+  return std::all_of(fields.begin(), fields.end(), [&](const fields::Field& field) {
+    return !field.acts || is_price(field) || field.get(&a) == field.get(&b);
+  });
+}
+
+Repricing::Stages stages_of(const scenario::Scenario& scenario, const StageCosts& staged) {
+  const auto& problem = staged.problem;
+  const auto works = staged.lowering.works();
+  Repricing::Stages stages{
+      {works.begin(), works.end()}, staged.layers, problem.activation, problem.weight_hold, Fingerprint{}};
+  auto& print = stages.orders;
+  placed(scenario.places.schedule, [&] {
+    const auto schedule = schedule::planned(scenario.schedule.schedule(), problem);
+    for (std::uint32_t r = 0; r < problem.ranks; ++r) {
+      print.add(r);
+      for (auto order = schedule.order(problem, r); order.next();) {
+        const auto& action = order.value();
+        print.add(std::uint64_t{action.microbatch} << 32 | std::uint64_t{action.stage} << 16 |
+                  static_cast<std::uint64_t>(action.op) << 1 | std::uint64_t{action.overlaps_next});
+      }
+    }
+    for (std::uint32_t s = 0; s < problem.stages(); ++s) print.add(schedule::rank_of(schedule.placement, problem, s));
+  });
+  for (const auto wire : problem.wire) print.add(wire);
+  for (const auto& edge : problem.edges)
+    print.add(std::uint64_t{edge.from} << 32 | edge.to), print.add(std::uint64_t{edge.wire} << 1 | edge.turns);
+  return stages;
 }
 
 // The resource table with the rates of another machine. Nothing if resources with equal rates now differ, or the other
@@ -60,11 +99,23 @@ bool alike(const graph::ResourceTable& a, const graph::ResourceTable& b) {
 }  // namespace
 
 Repricing::Repricing(const Result& base) : base_(base) {
-  if (is_one_graph(base.scenario())) programs_ = programs_of(base.scenario());
+  if (!is_one_graph(base.scenario())) return;
+  auto staged = stage(base.scenario());
+  stages_ = stages_of(base.scenario(), staged);
+  programs_ = programs_of(base.scenario(), std::move(staged));
+  simulator_ = engine::make_sim()->prepare(base.graph());
+}
+
+// A number of the cluster reaches programs by way of their stages only, which is quickly seen; one of the framework may
+// be a size that the end of the step asks for, and then all is lowered.
+bool Repricing::same_programs(const scenario::Scenario& other) const {
+  auto staged = stage(other);
+  if (differ_in_prices(base_.scenario(), other) && stages_of(other, staged) == stages_) return true;
+  return programs_of(other, std::move(staged)) == programs_;
 }
 
 std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const {
-  if (programs_.empty() || !is_one_graph(other) || programs_of(other) != programs_) return std::nullopt;
+  if (!simulator_ || !is_one_graph(other) || !same_programs(other)) return std::nullopt;
   const auto& lowered = *base_.lowered;
   const auto& c = *other.concrete;
   const cost::CostModel cost(c.cluster, c.curves, c.framework, c.profile);
@@ -86,7 +137,7 @@ std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const 
     if (other.simulate.contention == scenario::Contention::on) run.engine = "fluid";
   }
   if (same) return base_.summary.iteration;
-  return engine::make_sim()->prepare(lowered.graph)->run(run).makespan();
+  return simulator_->run(run).makespan();
 }
 
 }  // namespace rehearsal::answer

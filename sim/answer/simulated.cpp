@@ -62,6 +62,11 @@ bool same_step(const LoweredJob& a, const LoweredJob& b) {
          all_alike(a.graph.ranks(), b.graph.ranks()) && all_alike(a.graph.programs(), b.graph.programs());
 }
 
+bool same_timeline(const LoweredJob& a, const LoweredJob& b) {
+  return is_one_simulation(a.scenario) && is_one_simulation(b.scenario) &&
+         a.scenario.simulate.iterations == b.scenario.simulate.iterations && same_step(a, b);
+}
+
 void KnownSteps::add(const Result& predicted) {
   if (is_one_simulation(predicted.scenario())) steps_.push_back({predicted.lowered, predicted.summary.iteration});
 }

@@ -13,6 +13,10 @@ backend::RunOptions run_of(const LoweredJob& lowered, const std::string& engine 
 
 // Whether the simulator gives both jobs the same times: the graphs have one structure, and all works the same prices.
 bool same_step(const LoweredJob& a, const LoweredJob& b);
+// Whether the timeline of `a` is that of `b`, too: one simulation of the same step gives both.
+bool same_timeline(const LoweredJob& a, const LoweredJob& b);
+// predict(scenario, options); its timeline is that of `known` where that is the same, and is not simulated again.
+Result predict_beside(const Result& known, const scenario::Scenario& scenario, const Options& options);
 
 // Steps that are known. Of many questions (a forecast without a constant, a setting that another one hides) it shows
 // only in the priced graph that they ask for the same step; that is not simulated again.

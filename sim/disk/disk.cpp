@@ -54,13 +54,17 @@ std::string Disk::read(const std::string& path, std::size_t limit) const {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) refuse(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat status {};
-  if (::fstat(file.fd, &status) == 0 && S_ISDIR(status.st_mode)) refuse(path, "is a directory, not a file");
+  const bool known = ::fstat(file.fd, &status) == 0;
+  if (known && S_ISDIR(status.st_mode)) refuse(path, "is a directory, not a file");
   std::string text;
-  for (;;) {
+  // A file says how long it is, a pipe does not. Blocks are cleared before they are read into: no larger than needed.
+  constexpr std::size_t kBlock = 1 << 16, kRest = 64;
+  const bool sized = known && S_ISREG(status.st_mode) && status.st_size > 0;
+  std::size_t block = sized ? std::min(static_cast<std::size_t>(status.st_size), limit) + 1 : kBlock;
+  for (;; block = sized ? kRest : kBlock) {
     const auto before = text.size();
-    constexpr std::size_t kBlock = 1 << 16;
-    text.resize(before + kBlock);
-    const auto got = ::read(file.fd, text.data() + before, kBlock);
+    text.resize(before + block);
+    const auto got = ::read(file.fd, text.data() + before, block);
     text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));

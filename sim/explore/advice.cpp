@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <utility>
 
+#include "answer/simulated.hpp"
 #include "base/parallel.hpp"
 #include "scenario/fields.hpp"
 
@@ -154,42 +156,66 @@ double memory_of(const answer::Summary& summary) { return summary.peak.device.va
 std::vector<Change> changes(const Scenario& scenario) { return Changes(scenario).run(); }
 
 Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
+  enum class Outcome : std::uint8_t { illegal, failed, legal };
+  struct Tried {
+    std::optional<scenario::Scenario> scenario;
+    std::string digest;
+    Outcome outcome = Outcome::illegal;
+    Advice row;
+  };
   const auto& base = *asked.prediction;
   const auto all = changes(base.scenario());
-  std::vector<std::optional<Advice>> rows(all.size());
-  std::vector<std::string> digests(all.size());  // of legal changes
-  std::vector<char> failed(all.size());
-  std::mutex telling;
-  std::size_t ended = 0;
-  in_parallel(all.size(), jobs, [&](std::size_t i) {
+  std::vector<Tried> tried(all.size());
+  const auto attempt = [](Tried& one, const auto& act) {
     try {
-      const auto scenario = asked.with(all[i]);
-      const auto summary = answer::predict(scenario, answer::Options::summary_alone()).summary;
-      digests[i] = summary.digest;
-      rows[i] = {all[i], summary.iteration, memory_of(summary), memory_of(summary) - memory_of(base.summary),
-                 summary.fits.value_or(true)};
+      act();
+      one.outcome = Outcome::legal;
     } catch (const UserError&) {
+      one.outcome = Outcome::illegal;
     } catch (const InternalError&) {
-      failed[i] = 1;
+      one.outcome = Outcome::failed;
     }
+  };
+  in_parallel(all.size(), jobs, [&](std::size_t i) {
+    attempt(tried[i], [&] { tried[i].digest = tried[i].scenario.emplace(asked.with(all[i])).digest; });
+  });
+
+  // Changes that result in the same scenario count once, and are predicted once.
+  std::map<std::string, std::size_t> first;
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (tried[i].scenario && tried[i].digest != base.summary.digest && first.try_emplace(tried[i].digest, i).second)
+      own.push_back(i);
+  std::mutex telling;
+  std::size_t ended = all.size() - own.size();
+  in_parallel(own.size(), jobs, [&](std::size_t k) {
+    auto& one = tried[own[k]];
+    attempt(one, [&] {
+      const auto summary = answer::predict_beside(base, *one.scenario, answer::Options::summary_alone()).summary;
+      one.row = {all[own[k]], summary.iteration, memory_of(summary), memory_of(summary) - memory_of(base.summary),
+                 summary.fits.value_or(true)};
+    });
+    one.scenario.reset();
     if (!done) return;
     const std::lock_guard lock(telling);
     done(++ended, all.size());
   });
 
   Advised advised;
-  std::set<std::string> seen{base.summary.digest};  // changes that result in the same scenario count once
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    auto& row = rows[i];
-    if (failed[i]) {
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    const auto found = first.find(tried[i].digest);
+    const auto at = found == first.end() ? i : found->second;
+    const auto outcome = tried[at].outcome;
+    const auto& row = tried[at].row;
+    if (outcome == Outcome::failed) {
       advised.failed.push_back(all[i]);
-    } else if (!row) {
+    } else if (outcome == Outcome::illegal) {
       ++advised.illegal;
-    } else if (!seen.insert(digests[i]).second ||
-               (row->iteration == base.summary.iteration && row->memory_change == 0)) {
+    } else if (tried[i].digest == base.summary.digest || at != i ||
+               (row.iteration == base.summary.iteration && row.memory_change == 0)) {
       ++advised.same;
     } else {
-      advised.all.push_back(std::move(*row));
+      advised.all.push_back(row);
     }
   }
   std::stable_sort(advised.all.begin(), advised.all.end(), [](const Advice& a, const Advice& b) {
