@@ -31,21 +31,24 @@ bool worth_splitting(std::uint32_t pool, std::int64_t rest) {
 
 }  // namespace
 
-CachingAllocator::Pool& CachingAllocator::pool_at(std::uint32_t index) {
-  if (index >= pools_.size()) pools_.resize(index + 1);
-  return pools_[index];
-}
-
 CachingAllocator::Handle CachingAllocator::allocate(Bytes requested, std::uint32_t stream) {
   const std::int64_t size = std::max(kRound, round_up(requested.count(), kRound));
   const std::uint32_t index = 2 * stream + (size > kLargestSmall);
+  if (index >= pools_.size()) pools_.resize(index + 1);
   FreeBlocks::Entry found;
-  Handle block = pool_at(index).free.take(size, found) ? found.block : kNone;
+  const bool free = pools_[index].free.take(size, found);
+  Handle block = free ? found.block : kNone;
   if (block == kNone && options_.expandable_segments) block = map_again(index, size);
   if (block == kNone)
     block = options_.expandable_segments ? grow(index, size) : take_segment(index, segment_size(size));
   blocks_[block].state = State::live;
-  if (const auto rest = blocks_[block].size - size; worth_splitting(index, rest)) make_free(split(block, size));
+  if (const auto rest = blocks_[block].size - size; worth_splitting(index, rest)) {
+    const Handle behind = split(block, size);
+    if (free)
+      list_free(behind);  // what was free had no free neighbours
+    else
+      make_free(behind);
+  }
   allocated_ += blocks_[block].size;
   peak_allocated_ = std::max(peak_allocated_, allocated_);
   return block;
@@ -101,6 +104,11 @@ void CachingAllocator::make_free(Handle block) {
   if (const Handle next = blocks_[block].next; is_free(next)) forget(next), join(block);
   if (const Handle previous = blocks_[block].previous; is_free(previous))
     forget(previous), join(previous), block = previous;
+  list_free(block);
+}
+
+void CachingAllocator::list_free(Handle block) {
+  auto& pool = pools_[blocks_[block].pool];
   blocks_[block].state = State::free;
   pool.free.insert(entry(block));
   if (is_whole(block) && !blocks_[block].listed) blocks_[block].listed = true, pool.whole.push_back(block);

@@ -77,9 +77,9 @@ class CachingAllocator {
   void unmap_pages(std::uint32_t pool);
   Handle split(Handle block, std::int64_t size);  // the rest, as a live block behind it
   void join(Handle first);                        // absorbs its next block
-  void make_free(Handle block);
-  bool is_whole(Handle block) const;  // fills a whole segment, which can be returned to the device
-  Pool& pool_at(std::uint32_t index);
+  void make_free(Handle block);                   // joined with free neighbours
+  void list_free(Handle block);                   // as it is
+  bool is_whole(Handle block) const;              // fills a whole segment, which can be returned to the device
 
   Options options_;
   std::vector<Block> blocks_;

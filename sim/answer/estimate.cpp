@@ -118,9 +118,10 @@ std::optional<Time> with_step_ends(const scenario::Scenario& scenario, StageCost
 Estimate estimate(const scenario::Scenario& scenario) {
   if (is_regular(scenario)) {
     auto staged = stage(scenario);
-    // Most cases that need the graph are known before the walk.
-    if (staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
-      if (const auto time = with_step_ends(scenario, staged, passes(scenario, staged))) return {*time, false};
+    // Cases that need the graph are known before the walk.
+    if (const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
+      return {iteration(staged.problem, passes(scenario, staged).end, *end, staged.cost.price(staged.lowering.works())),
+              false};
   }
   return {KnownSteps().iteration(scenario), true};
 }

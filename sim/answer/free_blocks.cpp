@@ -34,51 +34,90 @@ std::vector<FreeBlocks::Place>::iterator FreeBlocks::up_to(std::vector<Place>& p
                           [](const Place& place, std::int64_t a) { return place.address < a; });
 }
 
-void FreeBlocks::insert(const Entry& entry) {
-  const std::size_t index = first_of(entry.size);
-  if (index == sizes_.size() || sizes_[index] != entry.size) {
-    if (unused_.empty()) unused_.push_back(static_cast<std::uint32_t>(places_.size())), places_.emplace_back();
-    sizes_.insert(sizes_.begin() + std::ptrdiff_t(index), entry.size);
-    where_.insert(where_.begin() + std::ptrdiff_t(index), unused_.back());
-    unused_.pop_back();
-  }
-  Places& places = places_[where_[index]];
-  const Place place{entry.address, entry.block};
-  if (places.empty() || places.holds_low(entry.address))
-    places.low.insert(places.low.begin() + above(places.low, entry.address), place);
+std::size_t FreeBlocks::slot(std::int64_t size) const {
+  const auto mask = table_.size() - 1;
+  auto at = static_cast<std::size_t>(static_cast<std::uint64_t>(size) * 0x9e3779b97f4a7c15 >> 32) & mask;
+  while (table_[at].size != size && table_[at].size != kNoSize) at = (at + 1) & mask;
+  return at;
+}
+
+void FreeBlocks::tabulate() {
+  std::size_t slots = 16;
+  while (slots < 4 * sizes_.size()) slots *= 2;
+  table_.assign(slots, {});
+  for (std::size_t i = 0; i < sizes_.size(); ++i) table_[slot(sizes_[i])] = {sizes_[i], where_[i]};
+}
+
+FreeBlocks::Places& FreeBlocks::list(std::int64_t size) {
+  if (unused_.empty()) unused_.push_back(static_cast<std::uint32_t>(places_.size())), places_.emplace_back();
+  const auto index = static_cast<std::ptrdiff_t>(first_of(size));
+  const auto where = unused_.back();
+  unused_.pop_back();
+  sizes_.insert(sizes_.begin() + index, size), where_.insert(where_.begin() + index, where);
+  ++empty_;
+  if (table_.size() < 2 * sizes_.size())
+    tabulate();
   else
+    table_[slot(size)] = {size, where};
+  return places_[where];
+}
+
+void FreeBlocks::became_empty() {
+  constexpr std::size_t kFew = 16;
+  if (++empty_ <= kFew + sizes_.size() / 8) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    if (places_[where_[i]].empty())
+      unused_.push_back(where_[i]);
+    else
+      sizes_[kept] = sizes_[i], where_[kept++] = where_[i];
+  }
+  sizes_.resize(kept), where_.resize(kept), empty_ = 0;
+  tabulate();
+}
+
+void FreeBlocks::insert(const Entry& entry) {
+  Places* const found = find(entry.size);
+  Places& places = found ? *found : list(entry.size);
+  const Place place{entry.address, entry.block};
+  if (places.empty()) {
+    --empty_;
+    places.low.push_back(place);
+  } else if (places.low.empty() || entry.address > places.low.front().address) {
     places.high.insert(up_to(places.high, entry.address), place);
+  } else if (entry.address < places.low.back().address) {
+    places.low.push_back(place);
+  } else {
+    places.low.insert(places.low.begin() + above(places.low, entry.address), place);
+  }
 }
 
 void FreeBlocks::erase(const Entry& entry) {
-  const std::size_t index = first_of(entry.size);
-  INVARIANT(index < sizes_.size() && sizes_[index] == entry.size, "a free block is listed");
-  Places& places = places_[where_[index]];
-  auto& list = places.holds_low(entry.address) ? places.low : places.high;
-  const auto at = &list == &places.low ? list.begin() + above(list, entry.address) : up_to(list, entry.address);
+  Places* const found = find(entry.size);
+  INVARIANT(found, "a free block is listed");
+  auto& list = found->holds_low(entry.address) ? found->low : found->high;
+  const auto at = &list == &found->low ? list.begin() + above(list, entry.address) : up_to(list, entry.address);
   INVARIANT(at != list.end() && at->block == entry.block, "a free block is listed");
   list.erase(at);
-  if (places.empty()) close(index);
+  if (found->empty()) became_empty();
 }
 
 bool FreeBlocks::take(std::int64_t size, Entry& taken) {
-  const std::size_t index = first_of(size);
-  if (index == sizes_.size()) return false;
-  Places& places = places_[where_[index]];
-  if (places.low.empty()) {
-    places.low.assign(places.high.rbegin(), places.high.rend());
-    places.high.clear();
+  Places* found = find(size);
+  if (!found || found->empty()) {
+    std::size_t index = first_of(size);
+    while (index < sizes_.size() && places_[where_[index]].empty()) ++index;
+    if (index == sizes_.size()) return false;
+    size = sizes_[index], found = &places_[where_[index]];
   }
-  taken = {sizes_[index], places.low.back().address, places.low.back().block};
-  places.low.pop_back();
-  if (places.empty()) close(index);
+  if (found->low.empty()) {
+    found->low.assign(found->high.rbegin(), found->high.rend());
+    found->high.clear();
+  }
+  taken = {size, found->low.back().address, found->low.back().block};
+  found->low.pop_back();
+  if (found->empty()) became_empty();
   return true;
-}
-
-void FreeBlocks::close(std::size_t index) {
-  unused_.push_back(where_[index]);
-  sizes_.erase(sizes_.begin() + std::ptrdiff_t(index));
-  where_.erase(where_.begin() + std::ptrdiff_t(index));
 }
 
 std::vector<FreeBlocks::Entry> FreeBlocks::all(std::int64_t at_least) const {

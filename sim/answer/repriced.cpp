@@ -134,7 +134,9 @@ std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const 
     footprints = cost.footprints(works, durations, conditions);
     run.footprints = footprints, run.places = &*places;
     same = same && footprints == lowered.footprints && alike(*places, lowered.resource_map->places);
-    if (other.simulate.contention == scenario::Contention::on) run.engine = "fluid";
+    // Shared throughout or where something is overloaded: the same to the picosecond (sim/design/sharing.md), and a
+    // number that is turned hardly ever takes all contention away. So it is not asked whether there is any.
+    if (other.simulate.contention == scenario::Contention::on || base_.timeline.engine == "fluid") run.engine = "fluid";
   }
   if (same) return base_.summary.iteration;
   return simulator_->run(run).makespan();
