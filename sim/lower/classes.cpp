@@ -1,29 +1,24 @@
 #include "lower/classes.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <tuple>
+#include <unordered_map>
 
 #include "base/fingerprint.hpp"
 
 namespace rehearsal::lower {
 namespace {
 
+struct Hash {
+  std::size_t operator()(const Fingerprint& f) const { return f.high ^ f.low; }
+};
+
 // Numbers fingerprints in the order in which they first occur. Returns how many there are.
 std::size_t number(const std::vector<Fingerprint>& prints, std::vector<std::uint32_t>& colours) {
-  constexpr std::uint32_t kNone = 0xffffffff;
-  const auto mask = std::bit_ceil(2 * prints.size() + 1) - 1;
-  std::vector<std::uint32_t> table(mask + 1, kNone);  // the first that has this print
-  std::uint32_t known = 0;
-  for (std::uint32_t i = 0; i < prints.size(); ++i) {
-    auto at = static_cast<std::size_t>(prints[i].high ^ prints[i].low) & mask;
-    while (table[at] != kNone && prints[table[at]] != prints[i]) at = (at + 1) & mask;
-    if (table[at] == kNone) {
-      table[at] = i, colours[i] = known++;
-    } else {
-      colours[i] = colours[table[at]];
-    }
-  }
-  return known;
+  std::unordered_map<Fingerprint, std::uint32_t, Hash> known;
+  for (std::size_t i = 0; i < prints.size(); ++i)
+    colours[i] = known.try_emplace(prints[i], static_cast<std::uint32_t>(known.size())).first->second;
+  return known.size();
 }
 
 class Refinement {
