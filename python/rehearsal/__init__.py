@@ -247,8 +247,9 @@ def compare(scenario, vary, set=None, *, jobs=None, map=None, progress=None, **o
 
 
 def sweep(scenarios, store, vary=None, set=None, *, jobs=None, progress=None, **options):
-    """As compare(), for one scenario or a list of files, kept in a SQLite file: what is there already is not computed
-    again. Rows are known by the name of their file and their settings."""
+    """As compare(), for one scenario or a list of files, kept in a SQLite file, or a folder ("dir/") that any number
+    of machines fill at once: what is there already is not computed again. Rows are known by the name of their file and their
+    settings."""
     one = isinstance(scenarios, (str, bytes, dict, Scenario, Values, _os.PathLike))
     sources = [_source(scenario) for scenario in ([scenarios] if one else scenarios)]
     files = {name: text for _, texts in sources for name, text in (texts or {}).items()}

@@ -15,11 +15,13 @@ int show_store(const std::string& path, const TableOptions& options, const Commo
   auto points = store.points();
   if (points.empty()) {
     const auto others = store.versions();
-    throw UserError(others.empty()
-                        ? fmt::format("compare: the store '{}' has no rows yet", path)
-                        : fmt::format("compare: the store '{}' has rows of version {} only, and this is {}; run the "
-                                      "sweep again for rows of this version",
-                                      path, fmt::join(others, ", "), program_version()));
+    throw UserError(
+        others.empty()
+            ? fmt::format("compare: the store '{}' has no rows yet{}", path,
+                          store::is_folder(path) ? "; scenarios of a folder are named one by one: *.yaml" : "")
+            : fmt::format("compare: the store '{}' has rows of version {} only, and this is {}; run the "
+                          "sweep again for rows of this version",
+                          path, fmt::join(others, ", "), program_version()));
   }
   std::vector<report::CompareRow> rows;
   for (const auto& point : points) rows.push_back(row_of(*store.row(point, false), settings_of(point)));

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kCommit = 1s;  // rows are written about so often
 // A batch is a small share of the points that follow, so that the last ones are single points and nobody waits long.
-constexpr std::size_t kShare = 128, kLargest = 16;
+constexpr std::size_t kShare = 128, kLargest = 32;
 constexpr auto kPause = 50ms, kLongestPause = 500ms;
 constexpr std::size_t kHeld = std::size_t(-1);
 

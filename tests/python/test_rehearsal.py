@@ -141,8 +141,9 @@ class Tables(unittest.TestCase):
                 spread = rh.compare(GPT3, vary, map=executor.map)
             self.assertEqual(list(spread["iteration_s"]), list(table["iteration_s"]))
         with tempfile.TemporaryDirectory() as folder:
-            swept = rh.sweep(GPT3, f"{folder}/s.sqlite", vary)
-            self.assertEqual(list(swept["mfu"]), list(table["mfu"]))
+            for store in "s.sqlite", "s/":
+                swept = rh.sweep(GPT3, f"{folder}/{store}", vary)
+                self.assertEqual(list(swept["mfu"]), list(table["mfu"]))
 
 
 def predicted(scenario):
