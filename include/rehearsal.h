@@ -40,7 +40,7 @@ REHEARSAL_API rehearsal_answer* rehearsal_ask(const char* words_json, const char
 REHEARSAL_API rehearsal_answer* rehearsal_new(const char* words_json, const char* files_json);
 
 /* Before rehearsal_perform(): `say` is called, from any thread but one call at a time, with a line that says how far the
- * work is, at most four times a second; an empty line is the end. */
+ * work is: first after a second, at most four times a second; an empty line is the end of them. */
 REHEARSAL_API void rehearsal_progress(rehearsal_answer*, void (*say)(void* context, const char* line), void* context);
 
 /* Answers; returns the status. Of an answer that is there already, its status. */

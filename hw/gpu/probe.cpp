@@ -44,9 +44,7 @@ void probe_kernels(ProbeBench& bench, const ProbeOptions& options, Probe& probe)
       ++late;
       continue;
     }
-    if (done++ % 10 == 0)
-      options.progress(
-          fmt::format("{} of {} shapes of kernels: {}", done - 1, options.kernels.size(), name(kernel.kind)));
+    options.say("shapes of kernels", done++, options.kernels.size());
     if (const auto why = bench.prepare(kernel, bench.parts())) {
       probe.left_out.push_back(shown(kernel) + ": " + *why);
       continue;
@@ -70,7 +68,7 @@ void probe_kernels(ProbeBench& bench, const ProbeOptions& options, Probe& probe)
 // Each partitioning needs a freshly opened device.
 void probe_partitions(const Platform& platform, const ProbeOptions& options, Probe& probe) {
   for (const std::size_t parts : kPartitions) {
-    options.progress(fmt::format("matrix products in {} partitions", parts));
+    options.say(fmt::format("matrix products in {} partitions", parts));
     try {
       const auto device = platform.open(0);
       ProbeOptions here = options;
@@ -109,7 +107,7 @@ Probe measure(const Platform& platform, const ProbeOptions& options) {
     if (probe.parts > 1) {
       probe_virtual_links(bench, here, probe);
     } else {
-      options.progress("launches of kernels");
+      options.say("launches of kernels");
       probe_launches(bench, probe);
       probe_copies(bench, here, probe);
       probe_memory_bound(bench, here, probe);

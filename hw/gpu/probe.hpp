@@ -42,7 +42,11 @@ struct ProbeOptions {
   Time budget = seconds(200);                 // kernels not timed by then are skipped and listed
   Time patience = seconds(20);                // for making a communicator
   Time heat{};                                // matrix products run this long before all kernels: a cold GPU is faster
-  std::function<void(const std::string&)> progress = [](const std::string&) {};
+  // Hears what is measured, and how many of how many; 0: one thing.
+  std::function<void(const std::string& what, std::size_t done, std::size_t of)> progress{};
+  void say(const std::string& what, std::size_t done = 0, std::size_t of = 0) const {
+    if (progress) progress(what, done, of);
+  }
 };
 
 struct KernelTime {

@@ -159,7 +159,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
   constexpr std::int64_t kTurns = 8;
   bench.prepare(product(16), 1);  // fills at least the first part of the arena with numbers
 
-  options.progress("copies within the device");
+  options.say("copies within the device");
   for (const auto& [size, held_out] : sizes(Bytes(4 << 10), largest)) {
     const std::int64_t turns = std::clamp<std::int64_t>(half.count() / size.count(), 1, kTurns);
     const auto time = bench.time(1, [&, size = size](std::size_t, std::int64_t round) {
@@ -169,7 +169,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
     probe.device_copy.push_back({size, time, held_out});
   }
 
-  options.progress("copies between device and host");
+  options.say("copies between device and host");
   HostCopies copies(bench, largest);
   for (const auto& [size, held_out] : sizes(Bytes(4 << 10), largest)) {
     if (copies.per_recording(size) * size.count() > half.count()) continue;
@@ -179,7 +179,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
   const Bytes beside = probe.to_device.back().size;
   probe.duplex = duplex(bench, copies, beside, probe.to_device.back().time.p50, probe.to_host.back().time.p50);
 
-  options.progress("copies beside matrix products");
+  options.say("copies beside matrix products");
   // The products use the first half of the arena, the copies the rest.
   const Bytes moved = std::min({options.beside_copy, largest, Bytes(half.count() / 2)});
   if (bench.prepare(product(options.gemm), 1, half)) return;
@@ -205,7 +205,7 @@ void probe_copies(ProbeBench& bench, const ProbeOptions& options, Probe& probe) 
 }
 
 void probe_memory_bound(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
-  options.progress("kernels that are bound by memory");
+  options.say("kernels that are bound by memory");
   const Bytes least(64 << 10), most(bench.arena_size().count() / 2);
   for (const auto& [size, held_out] : sizes(least, std::min(most, Bytes(std::int64_t{1} << 30)))) {
     const std::int64_t elements = size.count() / 12;  // two read, one written
@@ -218,7 +218,7 @@ void probe_memory_bound(ProbeBench& bench, const ProbeOptions& options, Probe& p
 }
 
 void probe_pairs(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
-  options.progress("kernels that find what others wrote");
+  options.say("kernels that find what others wrote");
   Device& device = bench.device();
   const StreamId stream = bench.stream(0);
   const std::int64_t width = options.gemm;

@@ -20,7 +20,7 @@ constexpr std::int64_t kSmallest = 4 << 10;
 // Queuing an NCCL call costs the host more than a small message costs the device, so only a recording of several shows
 // the device's time.
 void probe_nccl(ProbeBench& bench, Communicators& communicators, const ProbeOptions& options, Probe& probe) {
-  options.progress("NCCL with one rank");
+  options.say("NCCL with one rank");
   const auto alone = communicators.join(communicators.make_id(), 1, 0, Traffic::collectives, options.patience);
   Device& device = bench.device();
   const StreamId stream = bench.stream(0);
@@ -165,11 +165,11 @@ void probe_rings(ProbeBench& bench, std::size_t count, const ProbeOptions& optio
 void probe_virtual_links(ProbeBench& bench, const ProbeOptions& options, Probe& probe) {
   // Fills the whole arena with numbers.
   bench.prepare({KernelKind::clear, {bench.arena_size().count() / 4}, {}, Precision::fp32}, 1);
-  options.progress("messages between virtual stages");
+  options.say("messages between virtual stages");
   probe_messages(bench, options, probe);
   for (std::size_t count = 2; count <= bench.parts();
        count = count < bench.parts() ? std::min(2 * count, bench.parts()) : count + 1) {
-    options.progress(fmt::format("rings of {} virtual stages", count));
+    options.say(fmt::format("rings of {} virtual stages", count));
     probe_rings(bench, count, options, probe);
   }
 }

@@ -255,7 +255,7 @@ def sweep(scenarios, store, vary=None, set=None, *, jobs=None, progress=None, **
     files = {name: text for _, texts in sources for name, text in (texts or {}).items()}
     vary = vary or {}
     words = ["sweep", *(path for path, _ in sources), *_sets(_settings(scenarios, set)), *_vary(vary),
-             "--store", _os.fspath(store), *_options({"jobs": jobs, **options}), "--format", "csv", "--quiet"]
+             "--store", _os.fspath(store), *_options({"jobs": jobs, **options}), "--format", "csv"]
     return _figures(_with_errors(words, files, progress), vary)
 
 

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/program.hpp"
 #include "cli/output_files.hpp"
+#include "cli/progress.hpp"
 #include "explore/fit.hpp"
 #include "page/layout.hpp"
 #include "scenario/profile.hpp"
@@ -93,7 +94,11 @@ int fit_to_logs(const CommonOptions& common, const LogOptions& from, const std::
                     log.run.measured.seconds});
     names.push_back(log.run.file);
   }
-  const auto fit = explore::fit_factors(runs);
+  const auto fit = [&] {
+    Progress progress(common);
+    progress.begin("fitting the machine");
+    return explore::fit_factors(runs);
+  }();
   const auto text = fit_text(fit, runs, text_style(common).width);
   if (!common.quiet) common.session.write(Stream::err, text);
   emit_report(common, cluster_file(fit, logs.front().run.predicted.scenario(), names));
@@ -106,8 +111,13 @@ int profile_of_traces(const CommonOptions& common, const std::vector<std::string
   check_outputs(common, {}, from);
   const auto& files = common.session.files();
   const traces::KernelClasses classes(files);
-  const auto all = traces::read(from, classes);
+  std::optional<Progress> progress(std::in_place, common, 2);
+  progress->begin("MB of traces");
+  const auto all = traces::read(
+      from, classes, [&](std::size_t done, std::size_t of) { progress->done(done / kMegabyte, of / kMegabyte); });
+  progress->begin("fitting kernels");
   const auto made = traces::gpu_profile(all, classes, files);
+  progress.reset();
   if (!common.quiet)
     common.session.write(Stream::err, fmt::format("{}\n  {}\n", made.profile.name, fmt::join(made.notes, "\n  ")));
   emit_report(common, scenario::write_profile(made.profile));

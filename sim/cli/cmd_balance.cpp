@@ -6,6 +6,7 @@
 #include "balance/registry.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
+#include "cli/progress.hpp"
 #include "report/pages.hpp"
 #include "scenario/balance_file.hpp"
 
@@ -26,7 +27,8 @@ CommandText balance_text() {
       .example =
           "  rehearse balance scenarios/balance/eplb-readme.yaml\n"
           "  rehearse balance scenarios/balance/eplb-readme.yaml --set method=eplb --format json\n",
-      .takes_set = true};
+      .takes_set = true,
+      .takes_long = true};
 }
 
 }  // namespace
@@ -42,7 +44,11 @@ int run_balance(Session& session, const Arguments& arguments) {
   if (pages.picture.empty()) pages.picture = "placement";
   check_outputs(common, page_outputs(pages), line->operands);
   const auto question = scenario::load_balance(one_operand(text, *line, "a file"), common.set, session.files());
-  const auto answer = balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
+  const auto answer = [&] {
+    Progress progress(common);
+    progress.begin("placing experts");
+    return balance::answer(question, std::max(1u, std::thread::hardware_concurrency()));
+  }();
   const report::Balanced both{question, answer};
   write_pages(common, pages, [&] {
     return report::balance_page(question, answer, as_asked(session, "balance", arguments, line->operands.front()));

@@ -37,7 +37,8 @@ const CommandText kCalibrateText{
         "  rehearse calibrate --backend mpi scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml\n"
         "  rehearse calibrate --backend cuda --quick --output gpu.yaml\n"
         "  rehearse calibrate --from tests/traces/qwen1.5_h100.json.gz --output traced.yaml",
-    .takes_set = true};
+    .takes_set = true,
+    .takes_long = true};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/program.hpp"
 #include "cli/kinds.hpp"
+#include "cli/progress.hpp"
 #include "page/layout.hpp"
 #include "published/report.hpp"
 #include "scenario/check.hpp"
@@ -35,7 +36,8 @@ const CommandText kCheckText{
         "  rehearse check --schema --output scenario.schema.json\n"
         "  rehearse check scenarios/*.yaml --format sarif --output rehearse.sarif\n",
     .takes_set = true,
-    .takes_sarif = true};
+    .takes_sarif = true,
+    .takes_long = true};
 
 struct CheckedFile {
   std::string file;
@@ -151,7 +153,10 @@ int run_check(Session& session, const Arguments& arguments) {
   std::string text, csv = page::csv_line({"file", "ok", "line", "column", "severity", "message"}), errors;
   auto json = Json::array(), results = Json::array();
   const auto shown = check_answer();
+  std::optional<Progress> progress(std::in_place, common);
+  progress->begin("files", line->operands.size());
   for (const auto& path : line->operands) {
+    progress->done(json.items().size());
     const CheckedFile one{path, check(path, common)};
     const auto& checked = one.found;
     all_ok = all_ok && checked.ok();
@@ -167,6 +172,7 @@ int run_check(Session& session, const Arguments& arguments) {
     };
     tell(checked.warnings, "warning", text), tell(checked.errors, "error", errors);
   }
+  progress.reset();
   // Quotes from files are valid UTF-8, but --set comes from the shell: dump() mends it.
   emit_report(common, {.text = [&] { return text; },
                        .json = [&] { return (common.sarif ? sarif_log(results) : json).dump(2) + "\n"; },

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "cli/compare_store.hpp"
 #include "cli/numbers.hpp"
+#include "cli/progress.hpp"
 #include "cli/table_options.hpp"
 #include "report/run_report.hpp"
 
@@ -30,7 +31,8 @@ CommandText compare_text() {
               "    --vary 'parallelism={tensor: 8, pipeline: 8},{tensor: 8, pipeline: 16}' --sort -mfu\n"
               "  rehearse compare scenarios/megatron21-t1/*.yaml --format csv\n"
               "  rehearse compare sweep.sqlite --fits --top 10\n",
-          .takes_set = true};
+          .takes_set = true,
+          .takes_long = true};
 }
 
 // If all variants fail, an error common to all (a misspelled key, a missing file) is reported once.
@@ -67,14 +69,18 @@ int run_compare(Session& session, const Arguments& arguments) {
   std::vector<report::CompareRow> rows(variants.size());
   std::vector<std::string> results(variants.size());
   const auto jobs = number_of_jobs(options.jobs);
-  const auto errors = explore::compare(
-      variants, common.set, jobs,
-      [&](std::size_t i, answer::Result prediction) {
-        session.go_on();
-        rows[i] = row_of(variants[i], prediction);
-        if (common.format == Format::json) results[i] = report::to_json(prediction).dump();
-      },
-      session.files());
+  const auto errors = [&] {
+    Progress progress(common);
+    progress.begin("variants");
+    return explore::compare(
+        variants, common.set, jobs,
+        [&](std::size_t i, answer::Result prediction) {
+          session.go_on();
+          rows[i] = row_of(variants[i], prediction);
+          if (common.format == Format::json) results[i] = report::to_json(prediction).dump();
+        },
+        session.files(), [&](std::size_t done, std::size_t of) { progress.done(done, of); });
+  }();
   for (std::size_t i = 0; i < rows.size(); i++)
     if (!errors[i].empty()) rows[i] = row_of(variants[i], errors[i]);
   const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.worked(); });

@@ -28,7 +28,8 @@ const CommandText kExplainText{
         "  rehearse explain scenarios/gpt3-175b-1024xa100.yaml\n"
         "  rehearse explain scenarios/llama3-70b-64xh100.yaml --only sensitivity --format csv\n"
         "  rehearse explain scenarios/gpt-7.5b-zero-64xv100.yaml --only advice --all\n",
-    .takes_set = true};
+    .takes_set = true,
+    .takes_long = true};
 
 // Adds the uncertainty of numbers that were fitted to training runs.
 void mark_fitted(explore::Sensitivities& found, const scenario::Scenario& scenario) {
@@ -76,13 +77,15 @@ int run_explain(Session& session, const Arguments& arguments) {
         fmt::format("explain reads its scenario many times, and '{}' is no regular file; save it first", path));
 
   const Stoppable stoppable([&] { return session.stop(); });
+  std::optional<Progress> progress(std::in_place, common, 1 + asks("sensitivity") + asks("advice"));
+  progress->begin("predicting");
   const auto prediction = answer::predict(scenario::load(path, common.set, {}, session.files()));
   const explore::Asked asked{path, common.set, &prediction, &session.files()};
-  Progress progress(common);
   const auto follow = [&](const char* what) {
-    return [&, what](std::size_t done, std::size_t of) {
+    progress->begin(what);
+    return [&](std::size_t done, std::size_t of) {
       session.go_on();
-      if (progress.due()) progress.say(fmt::format("{} {} of {}", what, done, of));
+      progress->done(done, of);
     };
   };
   report::Explanation explanation;
@@ -90,10 +93,11 @@ int run_explain(Session& session, const Arguments& arguments) {
   if (asks("critical-path")) explanation.path = explore::path_words(prediction);
   if (asks("limits")) explanation.limits = explore::limits(prediction);
   if (asks("sensitivity")) {
-    explanation.sensitivities = explore::sensitivities(asked, jobs, follow("numbers turned:"));
+    explanation.sensitivities = explore::sensitivities(asked, jobs, follow("numbers turned"));
     mark_fitted(*explanation.sensitivities, prediction.scenario());
   }
-  if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted:"));
+  if (asks("advice")) explanation.advised = explore::advise(asked, jobs, follow("changes predicted"));
+  progress.reset();
 
   options.top = top, options.style = text_style(common);
   if (explanation.advised) explanation.chosen = report::advised(explanation, options);

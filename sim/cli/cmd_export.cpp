@@ -35,7 +35,8 @@ CommandText export_text() {
           "  rehearse export scenarios/llama3-70b-64xh100.yaml --as megatron\n"
           "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as torchtitan --output llama3.toml\n"
           "  rehearse export scenarios/llama3-8b-dgx-h100.yaml --as chakra --output llama3\n",
-      .takes_set = true};
+      .takes_set = true,
+      .takes_long = true};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output.hpp"
+#include "cli/progress.hpp"
 #include "report/import_report.hpp"
 
 namespace rehearsal::cli {
@@ -30,7 +31,8 @@ CommandText import_text() {
           "  rehearse import tests/interchange/megatron-forms/llama3-8b.log --cluster dgx-h100\n"
           "  rehearse import --world 64 -- --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --swiglu "
           "--seq-length 4096 --bf16\n",
-      .takes_set = true};
+      .takes_set = true,
+      .takes_long = true};
 }
 
 std::string left_text(const std::vector<interchange::Left>& all, const char* heading) {
@@ -71,9 +73,13 @@ int run_import(Session& session, const Arguments& arguments) {
     throw UserError("import: name a file, for example config.json; or give a trainer's arguments behind --");
   if (common.format == Format::csv) throw UserError("import: a scenario is YAML; --format json lists its keys");
 
+  std::optional<Progress> progress(std::in_place, common, 2);
+  progress->begin("reading");
   const auto imported = interchange::import(asked, session.files());
   std::vector<std::string> warnings;
+  progress->begin("checking the scenario");
   if (imported.scenario) warnings = answer::check(*imported.scenario);  // what only its graph knows
+  progress.reset();
   if (!common.quiet) {
     session.write(Stream::err, left_text(imported.draft.unworded(), "No word in a scenario:"));
     session.write(Stream::err, left_text(imported.draft.unknown(), "Not understood:"));

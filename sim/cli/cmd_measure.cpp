@@ -38,7 +38,8 @@ const CommandText kMeasureText{
         "  rehearse measure scenarios/teaching-1f1b-8-stages.yaml --backend loopback --iterations 1 --warmup 0\n"
         "  rehearse measure scenarios/measure/gpt-tiny-pp2-tp2-dp2-this-machine.yaml --backend loopback --verify\n"
         "  rehearse measure scenarios/measure/mlp-gemm-pipeline-2-ranks.yaml --backend mpi",
-    .takes_set = true};
+    .takes_set = true,
+    .takes_long = true};
 
 // Trains the same model on one rank, in this process.
 backend::TrainingResult train_serially(const Performing& performing, const scenario::Scenario& reference,
@@ -47,9 +48,8 @@ backend::TrainingResult train_serially(const Performing& performing, const scena
   const auto backend = performer().open("loopback", {});
   auto options = explore::serial_options(performing.options, performing.what.scenario);
   Progress line(common);
-  options.progress = [&](int ended) {
-    if (line.due()) line.say(fmt::format("the same on one rank: {} of {} steps", ended, options.iterations));
-  };
+  line.begin("steps of the same on one rank", std::uint64_t(options.iterations));
+  options.progress = [&](int ended) { line.done(std::uint64_t(ended)); };
   return explore::perform(serial, *backend, options).trained;
 }
 

@@ -51,12 +51,26 @@ const CommandText kPlanText{
         "    --set 'plan={zero: 1, schedules: [1f1b], nodes: [1, 2, 4], objective: cost, deadline: 60d}'\n"
         "  rehearse plan scenarios/plan/llama3-70b-which-cluster.yaml\n"
         "  rehearse plan scenarios/plan/gpt3-175b-1024xa100.yaml --time-limit 1s --format json\n",
-    .takes_set = true};
+    .takes_set = true,
+    .takes_long = true};
 
-std::string progress_line(const search::Counts& c, std::optional<Time> best) {
-  return fmt::format("{} layouts, {} priced, {} of them in full, {} do not fit{}", page::grouped(c.layouts),
-                     page::grouped(c.priced), page::grouped(c.simulated), page::grouped(c.cut_memory),
-                     best ? ", best " + show(*best) : "");
+// What the search knows between two rounds.
+void tell(Progress& progress, const search::Standing& now) {
+  const auto& counts = now.counts;
+  const auto percent = [&](std::uint64_t layouts) { return 100 * double(layouts) / double(counts.layouts); };
+  std::string note;
+  if (now.best) note = fmt::format("best {}", show(*now.best));
+  if (now.gap) note += fmt::format(", gap {:.1f} %", 100 * *now.gap);
+  note += fmt::format("{}{:.0f} % ruled out, {:.0f} % bounded, {} priced of {} layouts", note.empty() ? "" : "; ",
+                      percent(now.ruled_out()), percent(now.bounded), page::grouped(counts.priced),
+                      page::grouped(counts.layouts));
+  progress.note(std::move(note), {{"layouts", counts.layouts},
+                                  {"ruled_out", now.ruled_out()},
+                                  {"bounded", now.bounded},
+                                  {"priced", counts.priced},
+                                  {"simulated", counts.simulated},
+                                  {"best_s", now.best ? Json(to_seconds(*now.best)) : Json()},
+                                  {"gap", now.gap}});
 }
 
 // The file with the keys of a layout.
@@ -142,18 +156,31 @@ int run_plan(Session& session, const Arguments& arguments) {
   if (!limit.empty()) until = begin + std::chrono::nanoseconds(parse_time(limit).count() / 1000);
 
   const MayStop stopping(session);
+  std::optional<Progress> progress(std::in_place, common, 0);
+  progress->begin("listing layouts");
   const search::Space space(scenario::load_plan(path, common.set, session.files(), profiles));
   search::Outcome outcome;
   {
-    Progress progress(common);
-    options.go_on = [&](const search::Counts& counts, std::optional<Time> best) {
-      if (progress.due()) progress.say(progress_line(counts, best));
+    std::optional<std::size_t> bounded;  // kin; fewer than before: another search, for the limit that cannot be met
+    options.go_on = [&, searching = false](const search::Standing& now) mutable {
+      if (now.bounded_kins < now.kins) {
+        if (!bounded || now.bounded_kins < *bounded) progress->begin("families of layouts bounded"), searching = false;
+        bounded = now.bounded_kins;
+        progress->done(now.bounded_kins, now.kins);
+      } else if (!searching) {
+        std::optional<double> left;
+        if (until) left = std::chrono::duration<double>(*until - Clock::now()).count();
+        progress->begin("searching", 0, left), searching = true;
+      }
+      if (progress->due()) tell(*progress, now);
       return !session.stop() && (!until || Clock::now() < *until);
     };
     outcome = search::search(space, options);
   }
+  if (!outcome.stopped) progress->begin("comparing the best");
   const report::Plan plan{space, outcome,
                           outcome.stopped ? std::vector<report::Tie>() : ties(space, outcome, options.threads)};
+  progress.reset();
   write_pages(common, pages, [&] { return report::plan_page(plan, as_asked(session, "plan", arguments, path)); });
   if (!folder.empty()) save(common, folder, space, outcome);
   if (!emit.empty()) {

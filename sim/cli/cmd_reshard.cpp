@@ -8,6 +8,7 @@
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "cli/performer.hpp"
+#include "cli/progress.hpp"
 #include "lower/resharded.hpp"
 #include "report/pages.hpp"
 #include "scenario/reshard_file.hpp"
@@ -34,7 +35,8 @@ CommandText reshard_text() {
           "  rehearse reshard scenarios/reshard/case4.yaml\n"
           "  rehearse reshard scenarios/reshard/case9.yaml --set planner=greedy --format json\n"
           "  rehearse reshard --compare scenarios/reshard/*.yaml\n",
-      .takes_set = true};
+      .takes_set = true,
+      .takes_long = true};
 }
 
 reshard::Question load(const std::string& path, const CommonOptions& common) {
@@ -75,7 +77,8 @@ struct PerformOptions {
 
 // Sends the plan's messages; nothing in ranks that do not report.
 std::optional<timeline::Timeline> perform(const PerformOptions& o, const reshard::Question& question,
-                                          const reshard::Answer& answer, const Arguments& arguments) {
+                                          const reshard::Answer& answer, const Arguments& arguments,
+                                          const CommonOptions& common) {
   for (const auto& [option, value, least] : {std::tuple("--warmup", o.warmup, 0), {"--iterations", o.iterations, 1}})
     if (value < least || value > 100'000)
       throw UserError(fmt::format("{} must be a whole number from {} to 100000, found {}", option, least, value));
@@ -87,6 +90,10 @@ std::optional<timeline::Timeline> perform(const PerformOptions& o, const reshard
   backend::RunOptions options;
   options.durations = made.durations, options.held = made.held;
   options.warmup = o.warmup, options.iterations = o.iterations;
+  Progress progress(common, 1, performer().reports(o.backend));
+  const int all = o.warmup + o.iterations;
+  progress.begin("iterations", std::uint64_t(all), all * answer.seconds);
+  options.progress = [&](int ended) { progress.done(std::uint64_t(ended)); };
   auto timeline = backend->prepare(made.graph)->run(options);
   return performer().reports(o.backend) ? std::optional(std::move(timeline)) : std::nullopt;
 }
@@ -118,10 +125,14 @@ int run_reshard(Session& session, const Arguments& arguments) {
   if (comparing) return compare(*line, common);
 
   const auto question = load(one_operand(text, *line, "a file"), common);
-  const auto result = reshard::answer(question);
+  const auto result = [&] {
+    Progress progress(common);
+    progress.begin("planning");
+    return reshard::answer(question);
+  }();
   std::optional<timeline::Timeline> performed;
   if (!performing.backend.empty()) {
-    performed = perform(performing, question, result, arguments);
+    performed = perform(performing, question, result, arguments, common);
     if (!performed) return 0;
   }
   const report::Planned planned{question, result, performed ? &*performed : nullptr};

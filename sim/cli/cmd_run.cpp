@@ -5,6 +5,7 @@
 #include "answer/predict.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
+#include "cli/progress.hpp"
 #include "report/jobs_report.hpp"
 #include "report/perfetto.hpp"
 #include "report/run_page.hpp"
@@ -29,7 +30,8 @@ const CommandText kRunText{
         "  rehearse run scenarios/gpt3-175b-1024xa100.yaml --trace gpt3.json.gz\n"
         "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --html offload.html\n"
         "  rehearse run scenarios/gpt-10b-offload-1xv100.yaml --svg memory.svg --picture memory",
-    .takes_set = true};
+    .takes_set = true,
+    .takes_long = true};
 
 struct RunOptions {
   std::string timeline, trace, snapshot;
@@ -99,6 +101,9 @@ int run_run(Session& session, const Arguments& arguments) {
   }
   if (!mistakes.empty()) throw UserError(std::move(mistakes));
   const Stoppable stoppable([&] { return session.stop(); });
+  std::optional<Progress> progress(std::in_place, common);
+  const bool several = scenarios.size() > 1;
+  progress->begin(several ? "scenarios" : "predicting", several ? scenarios.size() : 0);
   if (jobs) return run_jobs(*jobs, options, common);
 
   std::vector<answer::Result> predictions;
@@ -110,7 +115,9 @@ int run_run(Session& session, const Arguments& arguments) {
     asked.summary.threads = std::max(1u, std::thread::hardware_concurrency());
     session.go_on();
     predictions.push_back(answer::predict(scenario, asked));
+    progress->done(predictions.size());
   }
+  progress.reset();
   session.keep(predictions);
 
   write_files(common, files, predictions.front());

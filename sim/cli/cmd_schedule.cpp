@@ -10,6 +10,7 @@
 #include "base/json.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
+#include "cli/progress.hpp"
 #include "cli/schedule_options.hpp"
 #include "report/pages.hpp"
 #include "schedule/csv.hpp"
@@ -27,27 +28,32 @@ std::string names_text() {
 }
 
 CommandText schedule_text() {
-  return {"schedule",
-          "NAME... --pipeline P --microbatches M --forward T --backward T [OPTIONS]\n"
-          "       rehearse schedule --batch CASES.jsonl [--output FILE]",
-          "Shows one pipeline schedule with given costs: a picture, its bubble and memory, and\n"
-          "with --format json or csv also its order.",
-          "Times are those of one stage and carry a unit. A comma list gives one value per stage\n"
-          "(P*V values), for memory one per rank (P values).\n"
-          "cost = the longest time from the first to the last action of one rank; bubble = the share\n"
-          "of it in which the busiest rank is idle. Several schedules are shown one after the other, in\n"
-          "pictures on one time scale.\n\n"
-          "CSV is written and read in the form of torch.distributed.pipelining: one row per rank, one cell\n"
-          "per action (3F0: stage, type, micro-batch); older files with B and BW are understood. An\n"
-          "imported order is checked first: errors name line and column of the wrong cell.\n\n"
-          "A batch holds one JSON object per line: the options as keys ('extra_warmup'), 'schedule'\n"
-          "for the name, and 'id', which the answer repeats. Times without a unit are milliseconds, null\n"
-          "is the default. Each line is answered by one line of JSON, or by {\"id\", \"error\"} if it\n"
-          "fails; the exit status is then still 0.\n\n" +
+  return {.name = "schedule",
+          .operands =
+              "NAME... --pipeline P --microbatches M --forward T --backward T [OPTIONS]\n"
+              "       rehearse schedule --batch CASES.jsonl [--output FILE]",
+          .summary =
+              "Shows one pipeline schedule with given costs: a picture, its bubble and memory, and\n"
+              "with --format json or csv also its order.",
+          .more =
+              "Times are those of one stage and carry a unit. A comma list gives one value per stage\n"
+              "(P*V values), for memory one per rank (P values).\n"
+              "cost = the longest time from the first to the last action of one rank; bubble = the share\n"
+              "of it in which the busiest rank is idle. Several schedules are shown one after the other, in\n"
+              "pictures on one time scale.\n\n"
+              "CSV is written and read in the form of torch.distributed.pipelining: one row per rank, one cell\n"
+              "per action (3F0: stage, type, micro-batch); older files with B and BW are understood. An\n"
+              "imported order is checked first: errors name line and column of the wrong cell.\n\n"
+              "A batch holds one JSON object per line: the options as keys ('extra_warmup'), 'schedule'\n"
+              "for the name, and 'id', which the answer repeats. Times without a unit are milliseconds, null\n"
+              "is the default. Each line is answered by one line of JSON, or by {\"id\", \"error\"} if it\n"
+              "fails; the exit status is then still 0.\n\n" +
               names_text(),
-          "  rehearse schedule zb-h1 --pipeline 4 --microbatches 8 \\\n"
-          "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us\n"
-          "  rehearse schedule --import my.csv --forward 5ms --backward 10ms --svg my.svg\n"};
+          .example =
+              "  rehearse schedule zb-h1 --pipeline 4 --microbatches 8 \\\n"
+              "    --forward 5ms --backward 5ms --weight 5ms --transfer 100us\n"
+              "  rehearse schedule --import my.csv --forward 5ms --backward 10ms --svg my.svg\n",
+          .takes_long = true};
 }
 
 // Reads one line strictly: duplicate keys are errors. `id` is set as soon as it is known.
@@ -202,9 +208,14 @@ int run_schedule(Session& session, const Arguments& arguments) {
   }
   const auto short_of_asked = common.format == Format::json ? WantOrder::when_small : WantOrder::never;
   std::vector<schedule::Evaluation> results;
-  for (const auto& resolved : all)
+  std::optional<Progress> progress(std::in_place, common);
+  progress->begin("schedules", all.size());
+  for (const auto& resolved : all) {
     results.push_back(
         schedule::evaluate(resolved.schedule, resolved.problem, {order ? WantOrder::always : short_of_asked, drawn}));
+    progress->done(results.size());
+  }
+  progress.reset();
   write_pages(common, pages,
               [&] { return report::schedule_page(results, as_asked(session, "schedule", arguments, "")); });
   switch (common.format) {

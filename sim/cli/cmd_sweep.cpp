@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "base/error.hpp"
@@ -47,35 +46,23 @@ CommandText sweep_text() {
           "  rehearse sweep scenarios/gpt3-175b-1024xa100.yaml --vary batch.micro=1,2,4 \\\n"
           "    --vary schedule=1f1b,zb-h1 --store gpt3.sqlite --top 5\n"
           "  mpirun -np 4 rehearse sweep scenarios/megatron21-t1/*.yaml --store table/ --format csv\n",
-      .takes_set = true};
+      .takes_set = true,
+      .takes_long = true};
 }
 
-// Shows rate, remaining time and best result so far on a terminal.
-class Watcher {
- public:
-  Watcher(const store::Store& store, std::size_t points, const CommonOptions& common, bool shown)
-      : store_(store), points_(points), progress_(common, shown) {}
-
-  void look(const explore::SweepState& state) {
-    if (!progress_.due()) return;
-    const auto done = std::min(state.computed + state.kept + state.others, points_);
-    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    const double rate = passed > 0 ? double(done) / passed : 0;
-    std::string text = fmt::format("{} of {} rows", done, points_);
-    if (done > 0) text += fmt::format(", {:.3g} a second, {} left", rate, roughly(double(points_ - done) / rate));
-    const auto name = [](Figure f) { return std::string(report::kFigureTexts[std::size_t(f)].name); };
-    if (const auto best = store_.least(name(Figure::item_time), name(Figure::fits)))
-      text += fmt::format("; best so far {} each: {} {}", show(seconds(*best->numbers[std::size_t(Figure::item_time)])),
-                          best->point.file, best->point.set);
-    progress_.say(text.substr(0, 160));
-  }
-
- private:
-  const store::Store& store_;
-  const std::size_t points_;
-  Progress progress_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
+// Rows that are done, by others too, and the best of the store so far.
+void tell(Progress& progress, const store::Store& store, const explore::SweepState& state, std::size_t points) {
+  if (!progress.due()) return;
+  progress.done(std::min(state.computed + state.kept + state.under_way + state.others, points));
+  const auto name = [](Figure f) { return std::string(report::text_of(f).name); };
+  const auto best = store.least(name(Figure::item_time), name(Figure::fits));
+  if (!best) return;
+  const double each = *best->numbers[std::size_t(Figure::item_time)];
+  const bool given = best->numbers[std::size_t(Figure::in_flight)].has_value();
+  progress.note(fmt::format("best so far {} per {}: {} {}", show(seconds(each)), given ? "micro-batch" : "sequence",
+                            best->point.set, best->point.file),
+                {{"best_item_s", each}, {"best_set", best->point.set}, {"best_file", best->point.file}});
+}
 
 // The row of one variant; nothing if the stored one with digest `held` is still right.
 std::optional<store::Row> computed(const explore::Variant& variant, const store::Point& point,
@@ -167,23 +154,27 @@ int run_sweep(Session& session, const Arguments& arguments) {
   // The claims before the rows: what others finish in between is then counted as new.
   store::Claims claims(file, explore::sweep_key(program_version(), points));
   store::Store store(file, program_version(), stored_columns(), &claims);
-  explore::SweepState state;
   {
-    Watcher watcher(store, std::set<store::Point>(points.begin(), points.end()).size(), common, first);
-    state = explore::sweep(
+    const auto different = std::set<store::Point>(points.begin(), points.end()).size();
+    Progress progress(common, 1, first);
+    progress.begin("rows", different);
+    const auto state = explore::sweep(
         store, claims, points, asked,
         [&](std::size_t i, const std::string& held) { return computed(variants[i], points[i], common, held); },
         [&](const explore::SweepState& s) {
           session.go_on();
-          watcher.look(s);
+          tell(progress, store, s, different);
         });
+    if (!launched())
+      progress.conclude(fmt::format("{} rows: {} computed, {} were there, {} by others", points.size(), state.computed,
+                                    state.kept, points.size() - std::min(points.size(), state.computed + state.kept)));
   }
-  if (!common.quiet && !launched())
-    session.write(Stream::err,
-                  fmt::format("{} rows: {} computed, {} were there, {} by others{}\n", points.size(), state.computed,
-                              state.kept, points.size() - std::min(points.size(), state.computed + state.kept),
-                              first ? "" : fmt::format("; 'rehearse compare {}' shows them", file)));
-  if (!first) return 0;
+  if (!first) {
+    if (!common.quiet && !launched())
+      session.write(Stream::err,
+                    fmt::format("the first task prints the rows; 'rehearse compare {}' shows them\n", file));
+    return 0;
+  }
   store.refresh();
   std::vector<report::CompareRow> rows;
   for (std::size_t i = 0; i < points.size(); i++) {

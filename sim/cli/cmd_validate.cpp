@@ -44,7 +44,8 @@ const CommandText kValidateText{
         "tests/traces/two_stages_rank_0.json tests/traces/two_stages_rank_1.json\n"
         "  rehearse validate --log tests/interchange/megatron-forms/llama3-8b.log --cluster dgx-h100\n"
         "  rehearse validate --against tests/fidelity/training_runs.csv --html published.html",
-    .takes_set = true};
+    .takes_set = true,
+    .takes_long = true};
 
 double parse_tolerance(const std::string& text) {
   const auto wrong = [&] { return UserError(fmt::format("--tolerance is '{}'; give a share such as 5%", text)); };

@@ -6,6 +6,7 @@
 
 #include "answer/lowered_job.hpp"
 #include "base/error.hpp"
+#include "cli/progress.hpp"
 #include "report/chakra.hpp"
 
 namespace rehearsal::cli {
@@ -46,14 +47,19 @@ void export_chakra(const CommonOptions& common, const std::string& path) {
   if (scenario.optimizer_sync.post_validation)
     throw UserError(
         fmt::format("{}: with post-validation an iteration ends in the next one, and a trace is of one", path));
+  Progress progress(common, 2);
+  progress.begin("the graph of every rank");
   const auto job = answer::prepare(scenario, nullptr, false);
   const auto ranks = job.graph.ranks().size();
   if (ranks > kMostFiles)
     throw UserError(
         fmt::format("export --as chakra: {} ranks would be as many files; at most {} are written", ranks, kMostFiles));
-  for (std::size_t r = 0; r < ranks; ++r)
+  progress.begin("ranks", ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
     write_streamed(common, fmt::format("{}.{}.et", common.output, job.graph.ranks()[r].job_rank),
                    [&](const auto& sink) { report::write_chakra(job, r, sink); });
+    progress.done(r + 1);
+  }
   write_file(common, common.output + ".json", report::chakra_groups(job));
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
+#include "cli/progress.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -103,7 +104,12 @@ std::vector<LoggedCase> read_logs(const CommonOptions& common, const LogOptions&
       throw UserError("calibrate --from: --cluster says which machine the logs are of (rehearse list clusters)");
   }
   std::vector<LoggedCase> all;
-  for (const auto& log : texts) all.push_back(read_log_of(common, options, log, own(log) ? "" : given));
+  Progress progress(common);
+  progress.begin("logs", texts.size());
+  for (const auto& log : texts) {
+    all.push_back(read_log_of(common, options, log, own(log) ? "" : given));
+    progress.done(all.size());
+  }
   return all;
 }
 

@@ -193,12 +193,12 @@ bool use_color(const CommonOptions& common) {
   if (common.color != Color::automatic) return common.color == Color::always;
   const char* refused = std::getenv("NO_COLOR");  // no-color.org: any non-empty value
   const char* terminal = std::getenv("TERM");
-  return common.session.columns() > 0 && common.output.empty() && !(refused && *refused) &&
+  return common.session.columns(Stream::out) > 0 && common.output.empty() && !(refused && *refused) &&
          !(terminal && std::strcmp(terminal, "dumb") == 0);
 }
 
 int report_width(const CommonOptions& common) {
-  int columns = common.output.empty() ? common.session.columns() : 0;
+  int columns = common.output.empty() ? common.session.columns(Stream::out) : 0;
   if (const char* given = std::getenv("COLUMNS"); columns == 0 && given) columns = std::atoi(given);
   return columns >= 20 && columns <= 10000 ? columns : 80;
 }

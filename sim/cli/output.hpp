@@ -18,8 +18,9 @@ namespace rehearsal::cli {
 
 enum class Format : std::uint8_t { text, json, csv };
 enum class Color : std::uint8_t { automatic, always, never };
+enum class Watching : std::uint8_t { automatic, never, plain, json };  // how progress is shown
 
-// --format --output --set --quiet --color: accepted by every command.
+// --format --output --set --quiet --color: accepted by every command; --progress by those that may take long.
 struct CommonOptions {
   explicit CommonOptions(Session& asked_by) : session(asked_by) {}
 
@@ -31,6 +32,8 @@ struct CommonOptions {
   std::vector<std::string> set;  // KEY=VALUE, in the order given; only commands that read a scenario use them
   bool quiet = false;
   Color color = Color::automatic;
+  Watching progress = Watching::automatic;
+  std::string command;  // its name
 };
 
 // The words around a command's options in `--help`.
@@ -43,6 +46,7 @@ struct CommandText {
   bool takes_set = false;                 // reads a scenario; otherwise --set is refused
   std::vector<std::string> choices = {};  // all possible operands, if there are few
   bool takes_sarif = false;               // --format sarif too
+  bool takes_long = false;                // may take longer than a second: --progress
 };
 
 // Destination of an option's value; monostate: only CommandLine::given has the text. A switch sets a bool.

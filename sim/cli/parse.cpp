@@ -89,6 +89,17 @@ OptionList shared_options(const CommandText& command, CommonOptions& common) {
           {"help", "", "show this text"}};
 }
 
+Option progress_option() {
+  return {
+      "progress",
+      "HOW",
+      "how far the work is, on standard error: auto (a line on a terminal, nothing elsewhere), never, plain (a line "
+      "every 10 s) or json (default auto)",
+      {},
+      false,
+      {"auto", "never", "plain", "json"}};
+}
+
 // The Program_options type of an option's value, by its destination.
 po::value_semantic* semantic(const Option& option) {
   if (std::holds_alternative<std::monostate>(option.to) && option.value_name.empty())
@@ -140,9 +151,11 @@ std::string dashed(const std::string& token) {
 
 const std::string kDescribe("\0describe", 9);
 
-std::optional<CommandLine> parse(const CommandText& text, const OptionList& own, const Arguments& arguments,
+std::optional<CommandLine> parse(const CommandText& text, const OptionList& asked, const Arguments& arguments,
                                  CommonOptions& common) {
   const OptionList shared = shared_options(text, common);
+  OptionList own = asked;
+  if (text.takes_long) own.push_back(progress_option());
   OptionList all = own;
   all.insert(all.end(), shared.begin(), shared.end());
   if (arguments.size() == 1 && arguments.front() == kDescribe) throw Described{text, std::move(all)};
@@ -183,6 +196,10 @@ std::optional<CommandLine> parse(const CommandText& text, const OptionList& own,
     common.format_given = true;
   }
   if (const auto color = chosen.find("color"); color != chosen.end()) common.color = Color(color->second);
+  common.command = text.name;
+  if (const auto how = chosen.find("progress"); how != chosen.end()) common.progress = Watching(how->second);
+  if (common.quiet && common.progress >= Watching::plain)
+    throw UserError("--quiet shows no progress; leave it or --progress out");
   if (common.output == "-") common.output.clear();
   if (!common.set.empty() && !text.takes_set)
     throw UserError(fmt::format("--set changes a scenario, and 'rehearse {}' reads none", text.name));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <variant>
 
@@ -109,7 +108,11 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   Arguments whole{name};  // ranks that are processes run the same command line
   whole.insert(whole.end(), arguments.begin(), arguments.end());
   performing.backend = performer().open(o.backend, whole);
-  performing.predicted = answer::predict(performing.what.scenario);
+  {
+    Progress progress(common, 1, performer().reports(o.backend));
+    progress.begin("predicting");
+    performing.predicted = answer::predict(performing.what.scenario);
+  }
   const bool gpu = performing.backend->devices() > 0;
   if (!run.tier_directory.empty() && run.compute != backend::Compute::real)
     throw UserError("--tier-directory needs --compute real: timed tasks keep nothing");
@@ -123,13 +126,9 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
 
 namespace {
 
-// The expected length of the run, before its first iteration has ended.
-std::string expectation(const Performing& p, int iterations) {
-  const auto& scenario = p.what.scenario;
-  const double each = to_seconds(p.predicted.timeline.makespan());
-  const bool here = p.options.compute == backend::Compute::timed || scenario.concrete->cluster.name == "this-machine";
-  if (!here) return fmt::format("predicted is {}, not this machine", scenario.concrete->cluster.name);
-  return fmt::format("{} expected, {} each", roughly(each * iterations), show(p.predicted.timeline.makespan()));
+// Whether it is this machine that was predicted.
+bool of_this_machine(const Performing& p) {
+  return p.options.compute == backend::Compute::timed || p.what.scenario.concrete->cluster.name == "this-machine";
 }
 
 // What has passed the links since `before`, beside what was predicted of an iteration.
@@ -151,22 +150,17 @@ explore::Performed perform(const Performing& p, const CommonOptions& common) {
   if (p.backend->devices() == 0) performer().refuse_crowding(p.options, p.predicted.graph().ranks().size());
   auto options = p.options;
   options.starts = p.predicted.timeline.start;
-  Progress line(common, performer().reports(p.backend->name()));
+  Progress line(common, 1, performer().reports(p.backend->name()));
   const int all = options.warmup + options.iterations;
-  const std::string expected = expectation(p, all);
-  const auto began = std::chrono::steady_clock::now();
-  std::optional<std::chrono::steady_clock::time_point> first;  // when the first iteration was observed to have ended
-  options.progress = [&, seen_first = 0](int ended) mutable {
-    if (!line.due()) return;
-    const auto now = std::chrono::steady_clock::now();
-    const auto passed = [now](auto since) { return std::chrono::duration<double>(now - since).count(); };
-    if (ended > 0 && !first) first = now, seen_first = ended;
-    std::string left = expected;
-    if (first && ended > seen_first)
-      left = fmt::format("{} left", roughly(passed(*first) / (ended - seen_first) * (all - ended)));
-    line.say(fmt::format("{} of {} iterations, {} so far; {}", ended, all, roughly(passed(began)), left));
-  };
-  options.progress(0);
+  const auto each = p.predicted.timeline.makespan();
+  if (of_this_machine(p)) {
+    line.begin("iterations", std::uint64_t(all), all * to_seconds(each));
+    line.note(fmt::format("predicted are {} each", show(each)));
+  } else {
+    line.begin("iterations", std::uint64_t(all));
+    line.note(fmt::format("predicted is {}, not this machine", p.what.scenario.concrete->cluster.name));
+  }
+  options.progress = [&](int ended) { line.done(std::uint64_t(ended)); };
   const bool counts = p.backend->name() == "mpi" && performer().reports("mpi");
   const auto before = counts ? performer().link_bytes() : std::map<std::string, double>();
   auto performed = explore::perform(*p.predicted.lowered, *p.backend, options);

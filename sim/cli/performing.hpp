@@ -31,8 +31,7 @@ struct Performing {
 Performing begin_performing(const std::string& name, const Arguments& arguments, const std::string& scenario,
                             const CommonOptions& common, const PerformingOptions& options);
 
-// On a terminal, first prints the expected duration, if the prediction is for this machine, and then
-// the progress.
+// Follows the iterations, whose duration is known at first if the prediction is for this machine.
 explore::Performed perform(const Performing& performing, const CommonOptions& common);
 
 }  // namespace rehearsal::cli

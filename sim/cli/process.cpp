@@ -6,6 +6,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
 
 #include "cli/output.hpp"
 
@@ -32,22 +34,26 @@ class Process : public Session {
   std::string* memory_file(const std::string&) override { return nullptr; }
 
   void write(Stream to, std::string_view text) override {
+    const std::scoped_lock lock(writing_);
+    if (std::exchange(has_line_, false)) replace_line("");
     write_descriptor(to == Stream::out ? STDOUT_FILENO : STDERR_FILENO, text,
                      to == Stream::out ? "standard output" : "standard error");
   }
 
-  int columns() const override {
+  int columns(Stream of) const override {
     winsize size{};
-    if (isatty(STDOUT_FILENO) != 1) return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    const int descriptor = of == Stream::out ? STDOUT_FILENO : STDERR_FILENO;
+    if (isatty(descriptor) != 1) return 0;
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     const char* given = std::getenv("COLUMNS");
     const int columns = given ? std::atoi(given) : 0;
     return columns > 0 ? columns : 80;
   }
   bool watched() const override { return isatty(STDERR_FILENO) == 1; }
   void progress(std::string_view line) override {
-    const auto text = fmt::format("\r\033[K{}", line);
-    (void)!::write(STDERR_FILENO, text.data(), text.size());  // a decoration: nobody misses it
+    const std::scoped_lock lock(writing_);
+    has_line_ = !line.empty();
+    replace_line(line);
   }
 
   void may_stop(bool may) override {
@@ -59,6 +65,13 @@ class Process : public Session {
   bool stop() const override { return interrupted != 0; }
 
  private:
+  static void replace_line(std::string_view line) {
+    const auto text = fmt::format("\r\033[K{}", line);
+    (void)!::write(STDERR_FILENO, text.data(), text.size());  // a decoration: nobody misses it
+  }
+
+  std::mutex writing_;
+  bool has_line_ = false;  // which a message takes the place of
   void (*before_)(int) = SIG_DFL;
 };
 

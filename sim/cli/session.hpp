@@ -29,8 +29,8 @@ class Session {
   // Where a file named memory:NAME goes; null: such a name is that of a file on the disk.
   virtual std::string* memory_file(const std::string& name) = 0;
 
-  // Columns of the terminal that shows Stream::out; 0: none shows it.
-  virtual int columns() const { return 0; }
+  // Columns of the terminal that shows the stream; 0: none shows it.
+  virtual int columns(Stream) const { return 0; }
   // The line that says how far the work is, in place of the one before; empty: none. Nobody looks if it is not watched.
   virtual bool watched() const { return false; }
   virtual void progress(std::string_view) {}

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/spelling.hpp"
 #include "cli/output_files.hpp"
+#include "cli/progress.hpp"
 #include "published/against.hpp"
 #include "published/report.hpp"
 #include "published/row_scenario.hpp"
@@ -97,13 +98,22 @@ void write_scenarios(const CommonOptions& common, const AgainstOptions& options,
   }
 }
 
+std::vector<Prediction> predicted(const std::vector<Run>& runs, published::ValidationRun& against, Progress& progress) {
+  progress.begin("different runs");
+  against.done = [&](std::size_t done, std::size_t of) { progress.done(done, of); };
+  return published::predict(runs, against);
+}
+
 int report_budget(const CommonOptions& common, const std::vector<Run>& runs, published::ValidationRun against) {
+  const auto effects = explore::effects();
+  std::optional<Progress> progress(std::in_place, common, 1 + effects.size());
   against.memory = against.forecast = false;
-  published::Budget budget{published::score(published::predict(runs, against)), {}};
-  for (const auto& effect : explore::effects()) {
+  published::Budget budget{published::score(predicted(runs, against, *progress)), {}};
+  for (const auto& effect : effects) {
     against.without = &effect;
-    budget.removals.push_back({&effect, published::score(published::predict(runs, against))});
+    budget.removals.push_back({&effect, published::score(predicted(runs, against, *progress))});
   }
+  progress.reset();
   emit_report(common, {.text = [&] { return published::budget_text(budget); },
                        .json = [&] { return published::budget_answer().json_text(budget); },
                        .csv = [&] { return published::budget_csv(budget); }});
@@ -142,7 +152,10 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
   if (!options.scenarios.empty()) write_scenarios(common, options, runs, against.framework);
   if (options.budget) return report_budget(common, runs, against);
 
-  const auto predictions = published::predict(runs, against);
+  const auto predictions = [&] {
+    Progress progress(common);
+    return predicted(runs, against, progress);
+  }();
   if (!options.forecast.empty()) write_file(common, options.forecast, published::forecast_csv(predictions));
   write_pages(common, pages, [&] { return published::against_page(predictions); });
   if (options.bands)

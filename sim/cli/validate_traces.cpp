@@ -4,6 +4,7 @@
 #include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "cli/output_files.hpp"
+#include "cli/progress.hpp"
 #include "report/trace_page.hpp"
 #include "report/trace_report.hpp"
 #include "scenario/scenario.hpp"
@@ -18,9 +19,15 @@ int validate_traces(const CommonOptions& common, const std::string& scenario, co
   const auto& files = common.session.files();
   const auto asked = scenario::load(scenario, common.set, {}, files);
   const traces::KernelClasses classes(files);
-  const auto measured = traces::read(traces, classes);
+  std::optional<Progress> progress(std::in_place, common, 3);
+  progress->begin("MB of traces");
+  const auto measured = traces::read(
+      traces, classes, [&](std::size_t done, std::size_t of) { progress->done(done / kMegabyte, of / kMegabyte); });
+  progress->begin("predicting");
   const auto predicted = answer::predict(asked);
+  progress->begin("comparing");
   auto report = report::beside(predicted, measured, classes);
+  progress.reset();
   report.tolerance = within;
   write_pages(common, pages,
               [&] { return report::trace_page(report, as_asked(common.session, "validate", arguments, scenario)); });

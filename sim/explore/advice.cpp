@@ -186,9 +186,7 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
   for (std::size_t i = 0; i < all.size(); ++i)
     if (tried[i].scenario && tried[i].digest != base.summary.digest && first.try_emplace(tried[i].digest, i).second)
       own.push_back(i);
-  std::mutex telling;
-  std::size_t ended = all.size() - own.size();
-  in_parallel(own.size(), jobs, [&](std::size_t k) {
+  const auto predict = [&](std::size_t k) {
     auto& one = tried[own[k]];
     attempt(one, [&] {
       const auto summary = answer::predict_beside(base, *one.scenario, answer::Options::summary_alone()).summary;
@@ -196,10 +194,8 @@ Advised advise(const Asked& asked, unsigned jobs, const Done& done) {
                  summary.fits.value_or(true)};
     });
     one.scenario.reset();
-    if (!done) return;
-    const std::lock_guard lock(telling);
-    done(++ended, all.size());
-  });
+  };
+  in_parallel(own.size(), jobs, predict, done);
 
   Advised advised;
   for (std::size_t i = 0; i < tried.size(); ++i) {

@@ -100,9 +100,10 @@ std::vector<Variant> variants(std::span<const std::string> files, std::span<cons
 }
 
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,
-                                             unsigned jobs, const Keep& keep, const scenario::Files& files) {
+                                             unsigned jobs, const Keep& keep, const scenario::Files& files,
+                                             const Done& done) {
   std::vector<std::vector<Diagnostic>> errors(variants.size());
-  in_parallel(variants.size(), jobs, [&](std::size_t i) {
+  const auto predict = [&](std::size_t i) {
     std::vector<std::string> sets(common.begin(), common.end());
     for (auto& one : variants[i].sets()) sets.push_back(std::move(one));
     try {
@@ -110,7 +111,8 @@ std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, 
     } catch (const UserError& error) {
       errors[i] = error.diagnostics();
     }
-  });
+  };
+  in_parallel(variants.size(), jobs, predict, done);
   return errors;
 }
 

@@ -13,6 +13,7 @@
 
 #include "answer/predict.hpp"
 #include "base/error.hpp"
+#include "base/parallel.hpp"
 
 namespace rehearsal::explore {
 
@@ -47,6 +48,6 @@ using Keep = std::function<void(std::size_t variant, answer::Result prediction)>
 // comparison; of several, the one of the first variant is thrown.
 std::vector<std::vector<Diagnostic>> compare(std::span<const Variant> variants, std::span<const std::string> common,
                                              unsigned jobs, const Keep& keep,
-                                             const scenario::Files& files = scenario::disk());
+                                             const scenario::Files& files = scenario::disk(), const Done& done = {});
 
 }  // namespace rehearsal::explore

@@ -242,16 +242,12 @@ Sensitivities sensitivities(const Asked& asked, unsigned jobs, const Done& done)
   const auto& knobs = turning.all();
   std::vector<std::optional<Sensitivity>> rows(knobs.size());
   std::vector<std::vector<std::string>> followers(knobs.size());
-  std::mutex telling;
-  std::size_t ended = 0;
-  in_parallel(knobs.size(), jobs, [&](std::size_t i) {
+  const auto turn = [&](std::size_t i) {
     rows[i] = sensitivity(turning, knobs[i], *asked.prediction);
     if (rows[i] && knobs[i].kind != Kind::factor)
       followers[i] = turning.followers(knobs[i], (rows[i]->better.set.empty() ? rows[i]->worse : rows[i]->better).set);
-    if (!done) return;
-    const std::lock_guard lock(telling);
-    done(++ended, knobs.size());
-  });
+  };
+  in_parallel(knobs.size(), jobs, turn, done);
 
   Sensitivities found;
   for (auto& row : rows) {

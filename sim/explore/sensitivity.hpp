@@ -6,12 +6,12 @@
 // homogeneous of degree one), so the shares of all resources sum to one.
 #pragma once
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "answer/predict.hpp"
+#include "base/parallel.hpp"
 
 namespace rehearsal::explore {
 
@@ -71,8 +71,7 @@ using Width = std::function<double(const std::string& key)>;
 // Those that are assumed, by a tenth, or fitted, by their width, and have an effect.
 std::vector<Uncertain> uncertain(const Asked& asked, const Width& width, unsigned jobs);
 
-// `done` is called after each of `of` numbers, from any thread, one call at a time.
-using Done = std::function<void(std::size_t done, std::size_t of)>;
+// `done` counts numbers.
 Sensitivities sensitivities(const Asked& asked, unsigned jobs, const Done& done = {});
 
 }  // namespace rehearsal::explore

@@ -135,6 +135,7 @@ class Sweep {
       if (pending.rows.size() >= options_.rows || Clock::now() - pending.since > kCommit) write(pending);
       const std::scoped_lock lock(mutex_);
       if (failed_) return;  // closing the claims releases the batch
+      ++state_.under_way;
       watch_(state_);
     }
     pending.batches.push_back(batch);
@@ -146,6 +147,7 @@ class Sweep {
     for (const auto batch : batches) claims_.finish(batch);
     const std::scoped_lock lock(mutex_);
     state_.computed += rows.size(), state_.kept += kept;
+    state_.under_way -= std::min(state_.under_way, rows.size() + kept);
   }
 
   store::Store& store_;

@@ -27,6 +27,7 @@ using Compute = std::function<std::optional<store::Row>(std::size_t point, const
 
 struct SweepState {
   std::size_t computed = 0, kept = 0;  // points, by this process
+  std::size_t under_way = 0;           // computed or found right in it, but not yet written
   std::size_t others = 0;              // points finished by others since it began
 };
 // Called from time to time, from one thread at a time.

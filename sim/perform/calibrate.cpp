@@ -187,7 +187,7 @@ struct Measured {
 
 Measured measure(const Calibration& options, const Arguments& arguments, const Plan& plan,
                  const calibrate::Machine& machine, bool raised, const CommonOptions& common) {
-  Progress progress(common);
+  Progress progress(common, 5 + plan.groups.size());
   const Measurement measurement(options, arguments, plan);
   cost::Profile profile;
   profile.name = "this-machine-" + options.backend;
@@ -197,23 +197,22 @@ Measured measure(const Calibration& options, const Arguments& arguments, const P
   profile.priority = raised ? "raised" : "ordinary";
   profile.summary = fmt::format("{} of {} cores of {}, {}", plan.computing, machine.cores, machine.cpu, profile.date);
 
-  auto tiers = measure_tiers(options, plan.computing, [&](const std::string& what) { progress.say(what); });
+  auto tiers = measure_tiers(options, plan.computing, [&](const std::string& what) { progress.begin(what); });
   profile.tiers = tiers.times;
-  progress.say("timers and noise");
+  progress.begin("timers and noise");
   profile.timer_overshoot = quantiles(calibrate::timer_overshoot(options.quick ? 20 : 100));
   profile.noise = quantiles(calibrate::noise(plan.computing, options.quick ? 100 : 500));
-  progress.say(fmt::format("{} shapes of kernels as tasks of {} ranks", plan.by_graph.size(), plan.computing));
+  progress.begin(fmt::format("{} shapes of kernels as tasks of {} ranks", plan.by_graph.size(), plan.computing));
   auto tasks = measurement.kernels();
   profile.between_tasks = quantiles(tasks.between);
   calibrate::Settings settings{.ranks = plan.computing, .footprint = plan.footprint};
-  settings.progress = [&](std::size_t done) {
-    progress.say(fmt::format("{} of {} shapes of kernels with data or state", done, plan.by_call.size()));
-  };
+  progress.begin("shapes of kernels with data or state", plan.by_call.size());
+  settings.progress = [&](std::size_t done) { progress.done(done); };
   auto all = samples(tasks.kernels);
   for (const auto& s : samples(calibrate::time_kernels(plan.by_call, settings))) all.push_back(s);
   profile.kernels = cost::fit_kernels(std::move(all));
   for (const unsigned n : plan.groups) {
-    progress.say(fmt::format("messages and collectives among {} ranks", n));
+    progress.begin(fmt::format("messages and collectives among {} ranks", n));
     add_links(profile, measurement.probe(n), options.collectives == backend::Collectives::own);
   }
   profile.digest = scenario::profile_digest(profile);

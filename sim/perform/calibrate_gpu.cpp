@@ -345,10 +345,13 @@ int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
   if (options.parts == 1 || wanted.kernels.empty())
     for (const auto& k : gpu::kernel_grid(what.quick))
       if (!std::ranges::count(wanted.kernels, k.kernel)) options.kernels.push_back(k);
-  Progress line(common);
-  options.progress = [&line](const std::string& what_now) { line.say(what_now); };
+  std::optional<Progress> line(std::in_place, common, 0);
+  options.progress = [&, last = std::string()](const std::string& now, std::size_t done, std::size_t of) mutable {
+    if (now != std::exchange(last, now)) line->begin(now, of);
+    line->done(done);
+  };
   const auto probe = prober->measure_gpu(options);
-  options.progress("");
+  line.reset();
 
   std::vector<cost::Judged> held_out;
   const auto profile = profile_of(probe, held_out);

@@ -233,8 +233,9 @@ std::vector<Prediction> predict(const std::vector<Run>& runs, const ValidationRu
   std::stable_sort(questions.begin(), questions.end(), [&](const auto* a, const auto* b) {
     return length_of(runs[a->front().place]) > length_of(runs[b->front().place]);
   });
-  in_parallel(questions.size(), options.jobs,
-              [&](std::size_t i) { predict_alike(*questions[i], predictions, constants, options); });
+  in_parallel(
+      questions.size(), options.jobs,
+      [&](std::size_t i) { predict_alike(*questions[i], predictions, constants, options); }, options.done);
   return predictions;
 }
 

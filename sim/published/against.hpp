@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "explore/ablation.hpp"
 #include "published/row_scenario.hpp"
 #include "published/score.hpp"
@@ -16,6 +17,7 @@ struct ValidationRun {
   std::vector<std::string> sets;            // "framework.dropout_forward=1.1": for all rows, after their own settings
   bool memory = true;                       // also peaks and fits; the error budget does not need them
   unsigned jobs = 1;
+  Done done = {};  // counts different scenarios
 };
 
 // In the order of `runs`. A row whose scenario is refused is not judged, and says why.

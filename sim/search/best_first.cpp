@@ -103,7 +103,11 @@ class Search {
   bool enough() const { return found_.size() >= options_.proven && fits_ >= options_.best; }
   bool go_on() const {
     if (!options_.go_on) return true;
-    return options_.go_on(counts_, best_ ? std::optional(best_->time) : std::nullopt);
+    Standing now{.counts = counts_, .kins = kins_.size(), .bounded_kins = opened_};
+    now.bounded = opened_layouts_ - now.ruled_out() - counts_.priced;
+    if (best_) now.best = best_->time;
+    if (best_ && opened_ == kins_.size()) now.gap = found_.empty() ? gap(*best_, queue_.top().key) : 0;
+    return options_.go_on(now);
   }
   // The key of an iteration of at least this length.
   Key bound(const Layout& layout, Time time) const {
@@ -137,7 +141,8 @@ class Search {
       std::vector<Result> results(count);
       in_parallel(count, options_.threads, [&](std::size_t i) { open_kin(begin + i, results[i]); });
       for (auto& result : results) merge(result);
-      opened_ = begin + count;
+      for (; opened_ < begin + count; ++opened_)
+        for (const auto* family : kins_[opened_]) opened_layouts_ += family->layouts;
     }
   }
   // A micro-batch takes at least as long in the others as in the first, which therefore bounds them all: an item for
@@ -477,7 +482,8 @@ class Search {
   std::size_t fits_ = 0;     // found, or finished and still in the queue
   std::optional<Key> best_;  // of those
   Counts counts_;
-  std::size_t opened_ = 0;
+  std::size_t opened_ = 0;            // kins,
+  std::uint64_t opened_layouts_ = 0;  // and the layouts in them
   std::size_t places_ = 0;
   std::map<std::size_t, Outcome::Nearest> nearest_;  // by cluster
   Refusals refusals_;

@@ -71,13 +71,24 @@ struct Outcome {
   std::vector<Refusal> refusals;
 };
 
+// Where the search is between two rounds. First all kin of families get a bound, then the best are found.
+struct Standing {
+  Counts counts;
+  std::size_t kins = 0, bounded_kins = 0;
+  std::uint64_t bounded = 0;  // layouts of which a bound is known and no more
+  std::optional<Time> best;
+  std::optional<double> gap;  // of the best, as in Outcome
+
+  std::uint64_t ruled_out() const { return counts.cut_memory + counts.refused + counts.cut_limits; }
+};
+
 struct Options {
   unsigned threads = 1;
   std::size_t best = 10;
   std::size_t proven = 10;  // number of places to prove
   bool predict = true;      // predict the best ones again with all of `run`
   // Called between rounds: false ends the search with what is known.
-  std::function<bool(const Counts&, std::optional<Time> best)> go_on = {};
+  std::function<bool(const Standing&)> go_on = {};
 };
 
 Outcome search(const Space& space, const Options& options = {});

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "traces/refuse.hpp"
 
@@ -18,8 +20,10 @@ struct Pieces::File {
   }
 };
 
-Pieces::Pieces(const std::string& path)
-    : file_(std::make_unique<File>()), bytes_(std::make_unique<std::array<char, kSize + 1>>()) {
+Pieces::Pieces(const std::string& path, std::function<void(std::size_t)> passed)
+    : file_(std::make_unique<File>()),
+      bytes_(std::make_unique<std::array<char, kSize + 1>>()),
+      passed_(std::move(passed)) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) refuse(path, "is a folder; name the traces in it");
   file_->handle = gzopen(path.c_str(), "rb");
@@ -33,6 +37,7 @@ std::size_t Pieces::next(char*& begin) {
   begin = bytes_->data();
   if (!damage_.empty()) return 0;
   const int got = gzread(file_->handle, begin, unsigned(kSize));
+  if (passed_) passed_(std::size_t(std::max<z_off_t>(0, gzoffset(file_->handle))));
   if (got > 0) return std::size_t(got);
   int code = Z_OK;
   const char* why = gzerror(file_->handle, &code);

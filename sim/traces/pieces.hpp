@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,7 +12,8 @@ class Pieces {
  public:
   static constexpr std::size_t kSize = 256 << 10;
 
-  explicit Pieces(const std::string& path);  // throws UserError
+  // `passed` hears how many bytes of the file have been read. Throws UserError.
+  explicit Pieces(const std::string& path, std::function<void(std::size_t)> passed = {});
   ~Pieces();
   Pieces(const Pieces&) = delete;
   Pieces& operator=(const Pieces&) = delete;
@@ -25,6 +27,7 @@ class Pieces {
   std::unique_ptr<File> file_;
   std::unique_ptr<std::array<char, kSize + 1>> bytes_;
   std::string damage_;
+  std::function<void(std::size_t)> passed_;
 };
 
 }  // namespace rehearsal::traces

@@ -453,8 +453,9 @@ std::string readable(std::string_view text) {
   return result;
 }
 
-ReadSoFar read_profiler_json(const std::string& path, Header& header, Events& events) {
-  Pieces pieces(path);
+ReadSoFar read_profiler_json(const std::string& path, Header& header, Events& events,
+                             const std::function<void(std::size_t bytes)>& passed) {
+  Pieces pieces(path, passed);
   Stream stream(pieces);
   Handler handler(header, events);
   rapidjson::Reader reader;

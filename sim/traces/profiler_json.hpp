@@ -67,7 +67,8 @@ struct ReadSoFar {
 };
 
 // Throws UserError for what cannot be read, is no JSON, or has no list of events; an early end is no error.
-ReadSoFar read_profiler_json(const std::string& path, Header& header, Events& events);
+ReadSoFar read_profiler_json(const std::string& path, Header& header, Events& events,
+                             const std::function<void(std::size_t bytes)>& passed = {});
 
 // "4458677009853.422" microseconds as nanoseconds; nothing for what is no such number.
 std::optional<std::int64_t> nanoseconds(std::string_view microseconds);

@@ -51,11 +51,20 @@ class KinetoEvents : public Events {
   Collector& to_;
 };
 
-std::vector<Trace> read_kineto(const std::string& file, const KernelClasses& classes) {
+using Passed = std::function<void(std::size_t bytes)>;
+
+// 0 for what is no regular file.
+std::size_t size_of(const std::string& file) {
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(file, unknown);
+  return unknown ? 0 : std::size_t(size);
+}
+
+std::vector<Trace> read_kineto(const std::string& file, const KernelClasses& classes, const Passed& passed) {
   Collector collector(classes);
   KinetoEvents events(collector);
   Header header;
-  const auto read = read_profiler_json(file, header, events);
+  const auto read = read_profiler_json(file, header, events, passed);
   auto traces = std::move(collector).finish(file, header);
   if (traces.empty())
     refuse(file, fmt::format(
@@ -127,14 +136,20 @@ std::int64_t bytes_of(std::string_view type) {
   return type.starts_with("Float8") ? 1 : 0;
 }
 
-std::vector<Trace> read(const std::string& file, const KernelClasses& classes) {
-  return is_database(file) ? read_nsys(file, classes) : read_kineto(file, classes);
+std::vector<Trace> read(const std::string& file, const KernelClasses& classes, const Passed& passed) {
+  return is_database(file) ? read_nsys(file, classes) : read_kineto(file, classes, passed);
 }
 
-std::vector<Trace> read(const std::vector<std::string>& files, const KernelClasses& classes) {
+std::vector<Trace> read(const std::vector<std::string>& files, const KernelClasses& classes, const Done& done) {
   std::vector<Trace> all;
-  for (const auto& file : files)
-    for (auto& trace : read(file, classes)) all.push_back(std::move(trace));
+  std::size_t before = 0, of = 0;  // bytes
+  for (const auto& file : files) of += size_of(file);
+  for (const auto& file : files) {
+    Passed passed;
+    if (done) passed = [&](std::size_t bytes) { done(before + bytes, of); };
+    for (auto& trace : read(file, classes, passed)) all.push_back(std::move(trace));
+    before += size_of(file);
+  }
   std::vector<std::int64_t> taken;
   for (const auto& trace : all) {
     if (!trace.rank) continue;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "base/units.hpp"
 #include "traces/kernel_classes.hpp"
 #include "traces/passes.hpp"
@@ -92,10 +93,12 @@ std::int64_t bytes_of(std::string_view type);
 
 // The traces in a file: one for each GPU in it, those of lower number first. JSON of PyTorch's profiler (.json,
 // .json.gz), or a database of Nsight Systems (.sqlite). Throws UserError.
-std::vector<Trace> read(const std::string& file, const KernelClasses& classes);
+// `passed` hears how many bytes of the file have been read.
+std::vector<Trace> read(const std::string& file, const KernelClasses& classes,
+                        const std::function<void(std::size_t bytes)>& passed = {});
 
 // Those of several files, each with a rank: as the file says, or by the order of the files. Throws UserError where two
-// have the same.
-std::vector<Trace> read(const std::vector<std::string>& files, const KernelClasses& classes);
+// have the same. `done` counts bytes.
+std::vector<Trace> read(const std::vector<std::string>& files, const KernelClasses& classes, const Done& done = {});
 
 }  // namespace rehearsal::traces

@@ -323,8 +323,7 @@ TEST_CASE("a search that is stopped says how far the best may be") {
   contract::settle();
   const search::Space space(scenario::load_plan(kSmall, kSets));
   int rounds = 0;
-  const auto stopped =
-      search::search(space, {.predict = false, .go_on = [&](const auto&, auto) { return ++rounds < 3; }});
+  const auto stopped = search::search(space, {.predict = false, .go_on = [&](const auto&) { return ++rounds < 3; }});
   const auto whole = search::search(space, {.predict = false});
   REQUIRE(!stopped.top.empty());
   const double best = double(stopped.top.front().iteration.count()),
