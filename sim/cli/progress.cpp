@@ -135,7 +135,7 @@ Progress::~Progress() {
   if (!said_) return;
   if (how_ == Watching::automatic)
     common_.session.progress("");
-  else if (std::uncaught_exceptions() == 0)
+  else if (!concluded_ && std::uncaught_exceptions() == 0)
     try {
       show();                          // where it ended
     } catch (const std::exception&) {  // standard error is closed
@@ -161,7 +161,10 @@ void Progress::note(std::string text, Json figures) {
 }
 
 void Progress::conclude(const std::string& line) {
-  if (how_ == Watching::automatic || how_ == Watching::plain) common_.session.write(Stream::err, line + "\n");
+  if (how_ != Watching::automatic && how_ != Watching::plain) return;
+  common_.session.write(Stream::err, line + "\n");
+  const std::scoped_lock lock(mutex_);
+  concluded_ = true;
 }
 
 bool Progress::due() {

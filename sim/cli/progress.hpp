@@ -83,7 +83,7 @@ class Progress {
   std::size_t begun_ = 0;
   double part_began_ = 0, next_note_ = 0;
   std::optional<double> expected_;
-  bool said_ = false, ended_ = false;
+  bool said_ = false, concluded_ = false, ended_ = false;
   std::thread follower_;
 };
 
