@@ -91,7 +91,7 @@ Shown<timeline::DeviceReport> device() {
       .figure("memory_taken_bytes", Unit::bytes, "taken", "of its memory", &DeviceReport::taken);
 }
 
-Shown<answer::Measured::Link> link() {
+Shown<answer::Measured::Link> counted_link() {
   using Link = answer::Measured::Link;
   return Shown<Link>("Over hosts of this machine: what passed each link in an iteration, the most first.")
       .figure("name", "link", "one way", &Link::name)
@@ -130,7 +130,7 @@ Shown<Result> measured_answer() {
       .group("memory", memory(), [](auto& r) { return r.measured && !r.timeline.peak_bytes.empty() ? &r : nullptr; })
       .rows("devices", device(),
             [](auto& r) { return r.measured && !r.timeline.devices.empty() ? &r.timeline.devices : nullptr; })
-      .rows("link_bytes", link(),
+      .rows("link_bytes", counted_link(),
             [](auto& r) { return r.measured && !r.measured->links.empty() ? &r.measured->links : nullptr; })
       .group("verify", verification(),
              [](auto& r) -> const Verification* {
