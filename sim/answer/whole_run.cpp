@@ -1,5 +1,8 @@
 #include "answer/whole_run.hpp"
 
+#include <fmt/format.h>
+
+#include "answer/predict.hpp"
 #include "base/error.hpp"
 #include "models/framework.hpp"
 #include "models/shapes.hpp"
@@ -18,6 +21,11 @@ double learning_parameters(const scenario::Concrete& c) {
   for (std::int64_t l = 0; l < c.model.layers; ++l) all += network.layer(l).learning;
   all += network.embedding.learning + network.head.learning;
   return all;
+}
+
+void timed(job::Step& step, const Summary& summary) {
+  step.seconds = to_seconds(summary.useful ? summary.useful->step : summary.iteration);
+  step.low = summary.error_band.low, step.high = summary.error_band.high;
 }
 
 }  // namespace
@@ -39,10 +47,23 @@ job::Step job_step(const scenario::Scenario& scenario) {
 }
 
 job::WholeRun whole_run(const LoweredJob& lowered, const Summary& summary) {
-  auto step = job_step(lowered.scenario);
-  step.seconds = to_seconds(summary.useful ? summary.useful->step : summary.iteration);
-  step.low = summary.error_band.low, step.high = summary.error_band.high;
-  return job::whole_run(*lowered.scenario.job, step);
+  const auto& scenario = lowered.scenario;
+  auto step = job_step(scenario);
+  timed(step, summary);
+  // A forward pass is a third of the FLOPs without recomputation, and takes that share of the step here.
+  step.forward = lowered.model_flops.value() / 3 / lowered.hardware_flops.value();
+  std::vector<std::string> warnings;
+  for (std::size_t i = 0; i < scenario.phases.size(); ++i) {
+    const auto& phase = *scenario.phases[i];
+    const auto predicted = predict(phase, Options::summary_alone()).summary;
+    auto& one = step.phases.emplace_back();
+    one.sequences = double(phase.batch.global), one.tokens = one.sequences * double(phase.batch.sequence);
+    timed(one, predicted);
+    if (predicted.fits == false) warnings.push_back(fmt::format("job: phase {} does not fit its GPUs", i + 1));
+  }
+  auto run = job::whole_run(*scenario.job, step);
+  run.warnings.insert(run.warnings.end(), warnings.begin(), warnings.end());
+  return run;
 }
 
 }  // namespace rehearsal::answer

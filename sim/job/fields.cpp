@@ -69,9 +69,66 @@ const Description& checkpoint_fields() {
   return all;
 }
 
+template <class Amount>
+int amounts_of(const Amount& said) {
+  return said.tokens.has_value() + said.steps.has_value() + said.samples.has_value();
+}
+
+void one_amount(const Phase& phase, Keys& keys) {
+  if (amounts_of(phase) + phase.share.has_value() > 1)
+    keys.refuse("", "a phase has one of 'tokens', 'steps', 'samples' and 'share', or takes what the others leave");
+}
+
+const Description& ramp_fields() {
+  using R = Ramp;
+  static const Description all =
+      describe<R>({}, field<&R::from>("from", whole(1, 1e9), kRequired, "sequences of the first batch"),
+                  field<&R::by>("by", whole(1, 1e9), kRequired, "sequences that each batch has more than the last"),
+                  field<&R::samples>("samples", count(), kRequired, "sequences until the batch is that of `batch`"));
+  return all;
+}
+
+void one_length(const Evaluation& e, Keys& keys) {
+  if (e.time.has_value() == (e.steps > 0))
+    keys.refuse("", "'evaluation' needs either 'time', of one, or 'steps', whose forward passes it is");
+}
+
+const Description& evaluation_fields() {
+  using E = Evaluation;
+  static const Description all =
+      describe<E>({.rules = {check(one_length)}}, field<&E::every>("every", whole(1, 1e12), kRequired, "so many steps"),
+                  field<&E::time>("time", duration(), std::nullopt, "that one takes"),
+                  field<&E::steps>("steps", number(0, 1e9), kDefault,
+                                   "instead of `time`: it is the forward passes of so many steps"));
+  return all;
+}
+
+void how_often(const Stop& stop, Keys& keys) {
+  if (stop.every.has_value() == stop.times.has_value())
+    keys.refuse("", "a stop needs either 'every', from one to the next, or 'times', how many in all");
+  if (stop.every && stop.every->value() <= stop.time.value())
+    keys.refuse("every", "a stop begins before the last one has ended: 'every' is from one to the next");
+}
+
+const Description& stop_fields() {
+  using S = Stop;
+  static const Description all = describe<S>(
+      {.rules = {check(how_often)}}, field<&S::time>("time", duration(), kRequired, "that one takes, restart included"),
+      field<&S::every>("every", duration(), std::nullopt, "from one to the next"),
+      field<&S::times>("times", whole(1, 1e6), std::nullopt, "in all"));
+  return all;
+}
+
+std::string written_phases(const std::vector<Phase>& phases) {
+  std::string text;
+  for (const auto& phase : phases) text += line_of(phase_fields(), &phase) + ";";
+  return text;
+}
+
+// Where something says how much.
 void consistent(const Job& job, Keys& keys) {
-  const int amounts = job.tokens.has_value() + job.steps.has_value() + job.samples.has_value();
-  if (amounts != 1)
+  const int amounts = amounts_of(job);
+  if (amounts > 1 || (amounts == 0 && !keys.given("phases")))
     keys.refuse("", fmt::format("'job' needs one of 'tokens', 'steps' and 'samples' (tokens: 2T); found {}",
                                 amounts ? "more" : "none"));
   for (const char* key : {"gpu_hour", "budget"})
@@ -95,12 +152,31 @@ void consistent(const Job& job, Keys& keys) {
 
 }  // namespace
 
+const Description& phase_fields() {
+  using P = Phase;
+  static const Description all =
+      describe<P>({.rules = {check(one_amount)}}, field<&P::tokens>("tokens", count(), std::nullopt, "of this phase"),
+                  field<&P::steps>("steps", count(), std::nullopt, "instead of `tokens`"),
+                  field<&P::samples>("samples", count(), std::nullopt, "sequences, instead of `tokens`"),
+                  field<&P::share>("share", share(), std::nullopt, "of what the job trains"),
+                  settled(field<&P::scenario>("scenario", text(), kDefault, "")));
+  return all;
+}
+
 const Description& job_fields() {
   using J = Job;
   static const Description all = describe<J>(
       {.rules = {check(consistent)}}, field<&J::tokens>("tokens", count(), std::nullopt, "to train on, such as 2T"),
       field<&J::steps>("steps", count(), std::nullopt, "instead of `tokens`"),
       field<&J::samples>("samples", count(), std::nullopt, "sequences, instead of `tokens`"),
+      opaque<&J::phases>("phases", "{tokens, steps, samples or share, and sections that differ}", written_phases,
+                         "parts of the training, each with a step of its own: `batch: {sequence: 128k}` and other "
+                         "sections are laid over those of the scenario; one without an amount takes what the others "
+                         "leave"),
+      nested<&J::ramp>("ramp", ramp_fields(), {.help = "a batch that grows first (Megatron's --rampup-batch-size)"}),
+      nested<&J::evaluation>("evaluation", evaluation_fields(), {.help = "between steps, of which nothing is learned"}),
+      list_of<&J::stops>("stops", entries<Stop>(stop_fields(), "{time, every or times}"),
+                         "planned, such as for maintenance"),
       field<&J::deadline>("deadline", duration(), std::nullopt, "to be done within, such as 30d"),
       field<&J::budget>("budget", count(), std::nullopt, "not to be exceeded, in `currency`"),
       field<&J::gpu_hour>("gpu_hour", positive(), std::nullopt, "price of a GPU for an hour, in `currency`"),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fields.hpp"
 #include "base/units.hpp"
@@ -39,8 +40,40 @@ struct Checkpoint {
   std::optional<Duration> stall;     // how long a checkpoint stops training; absent: from bytes and rates
 };
 
+// A part of the training with a step of its own: as large a part as one of the first four says, or what the others
+// leave.
+struct Phase {
+  std::optional<Count> tokens{}, steps{}, samples{};
+  std::optional<double> share{};  // of the job's
+  std::string scenario{};         // the digest of what its steps are
+};
+
+// Megatron-LM's --rampup-batch-size: batches of `from`, `from` + `by`, ... sequences, each for an equal part of
+// `samples`, until that of the scenario.
+struct Ramp {
+  std::int64_t from = 1, by = 1;
+  Count samples{};
+};
+
+struct Evaluation {
+  std::int64_t every = 1;          // steps
+  std::optional<Duration> time{};  // of one; absent: by `steps`
+  double steps = 0;                // forward passes of so many steps
+};
+
+// A planned stop, for maintenance: nothing trains and nothing is lost.
+struct Stop {
+  Duration time{};                      // from the last step before to the first one after
+  std::optional<Duration> every{};      // from one to the next,
+  std::optional<std::int64_t> times{};  // or how many in all
+};
+
 struct Job {
   std::optional<Count> tokens, steps, samples;  // one of them: the amount of training
+  std::vector<Phase> phases;                    // in order; empty: all steps are alike
+  std::optional<Ramp> ramp;                     // before them; read as phases, which come first
+  std::optional<Evaluation> evaluation;
+  std::vector<Stop> stops;
   std::optional<Duration> deadline;
   std::optional<Count> budget;     // in `currency`
   std::optional<double> gpu_hour;  // per GPU and hour, in `currency`
@@ -54,5 +87,6 @@ struct Job {
 };
 
 const fields::Description& job_fields();
+const fields::Description& phase_fields();
 
 }  // namespace rehearsal::job

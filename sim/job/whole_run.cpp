@@ -16,18 +16,77 @@ namespace {
 constexpr double kHour = 3600, kDay = 86400;
 constexpr double kFewestRuns = 50, kMostRuns = 400;
 constexpr double kMostEvents = 1e6;  // per run
+constexpr double kNearly = .01;      // share of a job by which its phases, each of whole steps, may miss it
 constexpr double kMostCycles = 1e6;  // of all simulated runs together, to limit the time of an answer
 
-double steps_of(const Job& job, const Step& step) {
-  const auto whole = [](double x) { return std::max(1., std::ceil(x - 1e-9)); };
-  if (job.steps) return whole(job.steps->value());
-  if (job.samples) return whole(job.samples->value() / step.sequences);
-  return whole(job.tokens->value() / step.tokens);
+double whole(double steps) { return std::max(1., std::ceil(steps - 1e-9)); }
+
+// Steps of one kind that an amount of training takes; nothing where none is said.
+template <class Amount>
+std::optional<double> steps_of(const Amount& amount, const Step& step) {
+  if (amount.steps) return whole(amount.steps->value());
+  if (amount.samples) return whole(amount.samples->value() / step.sequences);
+  if (amount.tokens) return whole(amount.tokens->value() / step.tokens);
+  return std::nullopt;
+}
+
+// The steps of each phase. That which says no amount takes what the others leave of the job's.
+std::vector<double> steps_of_phases(const Job& job, const std::vector<Step>& phases) {
+  std::vector<double> all;
+  const auto of_job = [&](const Step& step) {  // in steps of this kind
+    return job.steps     ? job.steps->value()
+           : job.samples ? job.samples->value() / step.sequences
+                         : job.tokens->value() / step.tokens;
+  };
+  const auto each = [&](const Step& step) { return 1 / of_job(step); };  // the share of the job that one step does
+  double left = 1;
+  std::optional<std::size_t> rest;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    auto steps = steps_of(job.phases[i], phases[i]);
+    if (const auto share = job.phases[i].share) steps = whole(*share * of_job(phases[i]));
+    if (!steps) rest = i;
+    all.push_back(steps.value_or(0));
+    if (job.steps || job.samples || job.tokens) left -= all.back() * each(phases[i]);
+  }
+  const bool whole_job = job.steps || job.samples || job.tokens;
+  if (!rest && whole_job && std::abs(left) > kNearly)
+    throw UserError(
+        fmt::format("'job.phases' are {:.1f} % of what the job trains; let one say no amount, which takes what the "
+                    "others leave, or leave out that of the job",
+                    100 * (1 - left)));
+  if (!rest) return all;
+  if (left <= 0)
+    throw UserError(
+        fmt::format("'job.phases': the others take all that the job trains, and leave nothing to phase {}", *rest + 1));
+  all[*rest] = whole(left * of_job(phases[*rest]));
+  return all;
+}
+
+// The step that stands for those of all phases: as long as their mean.
+Step mean_of(const Job& job, const Step& step, std::vector<PhaseRun>& phases) {
+  Step mean = step;
+  if (step.phases.empty()) return mean;
+  const auto steps = steps_of_phases(job, step.phases);
+  double all = 0, seconds = 0, low = 0, high = 0, sequences = 0, tokens = 0;
+  bool banded = true;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto& one = step.phases[i];
+    phases.push_back({steps[i], one.seconds, one.sequences, one.tokens});
+    const double takes = steps[i] * one.seconds;
+    all += steps[i], seconds += takes;
+    sequences += steps[i] * one.sequences, tokens += steps[i] * one.tokens;
+    banded = banded && one.low && one.high;
+    low += takes * one.low.value_or(1), high += takes * one.high.value_or(1);
+  }
+  mean.seconds = seconds / all, mean.sequences = sequences / all, mean.tokens = tokens / all;
+  mean.low = banded ? std::optional(low / seconds) : std::nullopt;
+  mean.high = banded ? std::optional(high / seconds) : std::nullopt;
+  return mean;
 }
 
 class Maker {
  public:
-  Maker(const Job& job, const Step& step) : job_(job), step_(step) {}
+  Maker(const Job& job, const Step& step) : job_(job), step_(mean_of(job, step, run_.phases)) {}
 
   WholeRun make() {
     const double useful = begin();
@@ -35,14 +94,17 @@ class Maker {
     if (job_.deadline) run_.deadline_days = job_.deadline->value() / kDay;
     if (job_.budget) run_.budget = job_.budget->value();
     if (!job_.failures) {
-      run_.expected = totals(useful, useful);
-      if (step_.low) run_.low = totals(useful * *step_.low, useful * *step_.low);
-      if (step_.high) run_.high = totals(useful * *step_.high, useful * *step_.high);
+      stopped_in(useful + evaluating());
+      const auto at = [&](double factor) { return totals(useful * factor + evaluating(), useful * factor); };
+      run_.expected = at(1);
+      if (step_.low) run_.low = at(*step_.low);
+      if (step_.high) run_.high = at(*step_.high);
       return std::move(run_);
     }
     checkpoint();
     const auto expected = at(1, Ask::runs);
     run_.expected = totals(expected.mean, useful);
+    stopped_in(expected.mean);
     run_.simulated = expected.runs;
     run_.closed_form_goodput = expected.closed ? std::optional(useful / expected.mean) : std::nullopt;
     run_.failures = expected.runs.failures;
@@ -56,7 +118,7 @@ class Maker {
   // Only the expected totals.
   Totals expected() {
     const double useful = begin();
-    if (!job_.failures) return totals(useful, useful);
+    if (!job_.failures) return totals(useful + evaluating(), useful);
     checkpoint();
     return totals(at(1, Ask::mean).mean, useful);
   }
@@ -74,7 +136,7 @@ class Maker {
   }
   Totals least(double rate) {
     const double useful = begin();
-    return totals(useful * rate, useful);
+    return totals((useful + evaluating()) * rate, useful);
   }
 
  private:
@@ -91,11 +153,42 @@ class Maker {
       run_.assumptions.push_back(fmt::format(
           "job: the {} GPUs of the nodes with parameter servers are paid for and draw power as the others do.",
           step_.server_gpus));
-    run_.steps = steps_of(job_, step_);
+    if (run_.phases.empty()) run_.steps = steps_of(job_, step_).value();
+    for (const auto& phase : run_.phases) run_.steps += phase.steps;
+    evaluations();
     run_.spare_gpus = job_.spares.value_or(0) * step_.gpus_per_node;
     watts();
     return run_.steps * step_.seconds;
   }
+  void evaluations() {
+    if (!job_.evaluation) return;
+    const auto& e = *job_.evaluation;
+    run_.evaluations = std::floor(run_.steps / double(e.every));
+    run_.evaluation_s = e.time ? e.time->value() : e.steps * step_.seconds * step_.forward;
+    if (!e.time)
+      run_.assumptions.push_back(fmt::format(
+          "job: a forward pass of an evaluation takes {:.0f} % of a step, by its FLOPs.", 100 * step_.forward));
+  }
+  double evaluating() const { return run_.evaluations * run_.evaluation_s; }
+
+  // Planned stops beside so many seconds of a run. `every` is from the begin of one to that of the next.
+  struct Stopped {
+    double count = 0, seconds = 0;
+  };
+  Stopped stops_in(double clock) const {
+    Stopped all;
+    for (const auto& stop : job_.stops) {
+      const double count =
+          stop.times ? double(*stop.times) : std::floor(clock / (stop.every->value() - stop.time.value()));
+      all.count += count, all.seconds += count * stop.time.value();
+    }
+    return all;
+  }
+  void stopped_in(double clock) {
+    const auto stopped = stops_in(clock);
+    run_.stops = stopped.count, run_.stopped_s = stopped.seconds;
+  }
+
   // Never waits, shrinks or slows down.
   bool never_short() const { return fleet_.slow_rate <= 0 && fleet_.spares < 0; }
 
@@ -114,8 +207,10 @@ class Maker {
         *watts_, job_.power.gpu ? "" : ", its limit", job_.power.node.value(), job_.power.pue));
   }
 
+  // `clock`: without planned stops.
   Totals totals(double clock, double useful) const {
     Totals t;
+    clock += stops_in(clock).seconds;
     t.days = clock / kDay, t.goodput = useful / clock;
     const double gpus = double(step_.gpus + step_.server_gpus + run_.spare_gpus),
                  nodes = double(step_.nodes + job_.spares.value_or(0));
@@ -185,7 +280,7 @@ class Maker {
     fleet_.restart = f.restart.value() + storage;
     cycle_.down = f.detect.value() + fleet_.restart;
     cycle_.failures = failures_of(fleet_);
-    cycle_.work = run_.steps * step_.seconds;
+    cycle_.work = run_.steps * step_.seconds + evaluating();  // an evaluation that fails is done again, as a step is
     // Rounded to whole steps.
     double interval = c.interval ? c.interval->value() : best_interval(cycle_);
     run_.best_interval = !c.interval;
@@ -208,7 +303,7 @@ class Maker {
   // With the step time multiplied by `factor`.
   Length at(double factor, Ask ask) const {
     Cycle cycle = cycle_;
-    cycle.work *= factor, cycle.interval *= factor;
+    cycle.work += (factor - 1) * run_.steps * step_.seconds, cycle.interval *= factor;
     Length length;
     const double closed = job::expected(cycle);
     if (!(closed < kHopeless * cycle.work)) hopeless(cycle);
@@ -243,8 +338,8 @@ class Maker {
   }
 
   const Job& job_;
-  const Step& step_;
   WholeRun run_;
+  const Step step_;
   std::optional<double> watts_;
   Cycle cycle_;
   Fleet fleet_;

@@ -20,6 +20,15 @@ struct Step {
   double gpu_watts = 0;          // power limit per GPU; 0: unknown
   double state_bytes = 0;        // one copy of parameters and optimizer states
   double to_host = 0;            // bytes/s that a GPU copies to its host; 0: unknown
+  double forward = 1. / 3;       // share of a step that a forward pass of it takes
+  std::vector<Step> phases{};    // a step of each phase of the job, of which only time, band and amounts count
+};
+
+// What a phase takes, without failures and stops.
+struct PhaseRun {
+  double steps = 0, step_seconds = 0;
+  double sequences = 0, tokens = 0;  // per step
+  double days() const { return steps * step_seconds / 86400; }
 };
 
 // Totals for one step time.
@@ -31,6 +40,9 @@ struct Totals {
 
 struct WholeRun {
   double steps = 0;
+  std::vector<PhaseRun> phases;              // empty: all steps are alike
+  double evaluations = 0, evaluation_s = 0;  // how many, and how long one takes
+  double stops = 0, stopped_s = 0;           // planned: how many, and how long all take
   Totals expected;
   // Range of each number, with low <= expected <= high: from the step's band, and the 5 and 95 % quantiles of simulated
   // runs.

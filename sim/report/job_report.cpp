@@ -50,6 +50,24 @@ std::string job_text(const job::WholeRun& run, int width) {
   };
   const auto& e = run.expected;
   line("Steps", show(Count(run.steps)));
+  constexpr std::size_t kShown = 8;  // phases; of a ramp with more, the first and the last few
+  for (std::size_t i = 0; i < run.phases.size(); ++i) {
+    const auto& phase = run.phases[i];
+    if (run.phases.size() > kShown && i >= 2 && i + 2 < run.phases.size()) {
+      if (i == 2) line("", fmt::format("... {} more", run.phases.size() - 4));
+      continue;
+    }
+    line(i == 0 ? "Phases" : "",
+         fmt::format("{}: {} steps of {} sequences, {} tokens, {} each: {}", i + 1, show(Count(phase.steps)),
+                     show(Count(phase.sequences)), show(Count(phase.tokens)), show(Duration(phase.step_seconds)),
+                     show(Duration(86400 * phase.days()))));
+  }
+  if (run.evaluations > 0)
+    line("Evaluations",
+         fmt::format("{} of {} each, {} in all", show(Count(run.evaluations)), show(Duration(run.evaluation_s)),
+                     show(Duration(run.evaluations * run.evaluation_s))));
+  if (run.stops > 0)
+    line("Stops", fmt::format("{} planned, {} in all", show(Count(run.stops)), show(Duration(run.stopped_s))));
   std::string limit;
   if (const auto met = run.in_time())
     limit =
@@ -115,6 +133,23 @@ Shown<job::WholeRun> job_answer() {
   return Shown<WholeRun>("The whole training; null for what is not asked or not known.")
       .also(totals(""), &WholeRun::expected)
       .figure("steps", [](auto& r) { return number(r.steps); })
+      .rows("phases",
+            Shown<job::PhaseRun>("A part of the training, without failures and stops.")
+                .figure("steps", [](auto& p) { return number(p.steps); })
+                .figure("step_s", Unit::seconds, "", &job::PhaseRun::step_seconds)
+                .figures(Unit::none, "sequences", &job::PhaseRun::sequences, "tokens", &job::PhaseRun::tokens)
+                .figure("days", [](auto& p) { return p.days(); }),
+            [](auto& r) { return r.phases.empty() ? nullptr : &r.phases; })
+      .group("evaluations",
+             Shown<WholeRun>("Between steps.")
+                 .figure("count", [](auto& r) { return number(r.evaluations); })
+                 .figure("each_s", Unit::seconds, "", &WholeRun::evaluation_s),
+             [](const WholeRun& r) { return r.evaluations > 0 ? &r : nullptr; })
+      .group("stops",
+             Shown<WholeRun>("Planned.")
+                 .figure("count", [](auto& r) { return number(r.stops); })
+                 .figure("all_s", Unit::seconds, "", &WholeRun::stopped_s),
+             [](const WholeRun& r) { return r.stops > 0 ? &r : nullptr; })
       .figure("currency", [](auto& r) { return r.currency.empty() ? Json() : Json(r.currency); })
       .figure("spare_gpus", &WholeRun::spare_gpus)
       .figure("failures", Unit::none, "expected", &WholeRun::failures)

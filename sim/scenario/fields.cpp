@@ -263,9 +263,10 @@ const Description& scenario_fields() {
       nested<&S::job>(
           "job", job::job_fields(),
           {.help = "the training that the step is one of: how long it lasts, what it costs, what stops it"}),
-      aside<&S::bands>("follows from the others"), aside<&S::given>("the values count"),
-      aside<&S::framework_named>("the profile counts"), aside<&S::other_framework>("follows from the others"),
-      aside<&S::assumptions>("follows from the others"), aside<&S::warnings>("follows from the others"));
+      aside<&S::phases>("the job holds their digests"), aside<&S::bands>("follows from the others"),
+      aside<&S::given>("the values count"), aside<&S::framework_named>("the profile counts"),
+      aside<&S::other_framework>("follows from the others"), aside<&S::assumptions>("follows from the others"),
+      aside<&S::warnings>("follows from the others"));
   return all;
 }
 

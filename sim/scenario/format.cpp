@@ -184,6 +184,8 @@ Key made() {
         "which layers go to which stage")
       .usual = std::string("uniform");
   for (const char* key : {"partition", "simulate", "job"}) section(root, key);
+  root.at("job.phases").forms = {
+      fields::list_of(fields::table("{tokens, steps, samples or share, and sections that differ}"))};
 
   add<AbstractCosts>(root, cost_fields());
   Key& limit = extra(root, "memory.limit", {fields::number(0, 1e18), fields::size()}, "per rank");

@@ -327,6 +327,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   if (const Node* plan = top.find("plan")) read_plan_space(context, *plan, root);
   top.finish();
   if (scenario.concrete && problems.count() == 0) scenario.bands = read_band_model(context);
+  load_phases(context, path, root, scenario);
   scenario.assumptions = context.assumptions;
   for (const auto& w : problems.warnings())
     scenario.warnings.push_back(

@@ -178,6 +178,9 @@ reshard::Question read_reshard(Context& context, const std::string& path, const 
 // The name of a file with the changes of --set, so that no report shows outdated values.
 std::string title(const std::string& name, const std::vector<std::string>& sets);
 
+// The phases of the job, if it has some; after all else that a phase may change.
+void load_phases(Context& context, const std::string& path, const Node& root, Scenario& scenario);
+
 // Reads the whole file; errors are left in context.problems. `path` names the scenario.
 Scenario read_scenario(Context& context, const std::string& path, const Node& root);
 

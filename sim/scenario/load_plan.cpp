@@ -78,6 +78,11 @@ void refuse(Context& context, const Node& root) {
   no("stages", "the search cuts all stages alike; leave it out");
   no("faults", "the search is of healthy machines; leave it out");
   no("data_parallel", "the search is of replicas that add up their gradients; leave it out");
+  if (const Node* job = root.find("job"))
+    for (const char* key : {"phases", "ramp"})
+      if (const Node* node = job->find(key))
+        context.problems.error(node->where(),
+                               fmt::format("'job.{}': the search is of one kind of steps; plan each by itself", key));
   if (const Node* partition = root.find("partition"); partition && partition->kind != Node::Kind::scalar)
     context.problems.error(partition->where(),
                            "'partition' lists the layers of given stages; set it to uniform or balanced for a search");

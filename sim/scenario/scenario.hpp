@@ -132,8 +132,9 @@ struct Scenario {
   // Exactly one of the two.
   std::optional<Concrete> concrete;
   std::optional<AbstractCosts> abstract;
-  std::optional<job::Job> job;  // the training run that the step belongs to
-  std::shared_ptr<const BandModel> bands;  // what published runs say of predictions
+  std::optional<job::Job> job;                          // the training run that the step belongs to
+  std::vector<std::shared_ptr<const Scenario>> phases;  // one for each of the job's, without a job
+  std::shared_ptr<const BandModel> bands;               // what published runs say of predictions
   std::vector<Given> given;
   bool framework_named = false;
   std::vector<OtherFramework> other_framework;  // if it names none: the other candidates

@@ -110,6 +110,9 @@ const std::vector<Question>& questions() {
         "job={tokens: 1B, deadline: 3d, gpu_hour: 2, currency: USD, budget: 1k, carbon: 0.4kg/kWh, spares: 0, "
         "failures: {per_1000_node_days: 5000, group: {nodes: 2, per_1000_days: 1000}, slow: {per_1000_node_days: "
         "5000}}, checkpoint: {interval: 10min}}"}},
+      {"llama3-8b-dgx-h100.yaml",
+       {"batch.global=16", "job={steps: 10k, ramp: {from: 8, by: 8, samples: 8k}, evaluation: {every: 100, time: 1min}}"}},
+      {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "job={steps: 10k, evaluation: {every: 100, steps: 20}}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 4, context: 2}"}},
       {"llama3-8b-dgx-h100.yaml",
        {"batch.global=8", "parallelism={data: 8, zero: 3}", "training.lora={rank: 16, modules: [linear_qkv]}"}},
