@@ -1,6 +1,5 @@
 // rehearse plan: the best layout for a model on a cluster.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
-#include "base/spelling.hpp"
 #include "cli/exported.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
@@ -142,10 +140,6 @@ int run_plan(Session& session, const Arguments& arguments) {
   const auto& path = one_operand(kPlanText, *line, "a scenario file");
   check_page_options(pages);
   check_outputs(common, page_outputs(pages), {path});
-  const auto kinds = scenario_formats();
-  if (!emit.empty() && std::find(kinds.begin(), kinds.end(), emit) == kinds.end())
-    throw UserError(fmt::format("plan --emit {}: not a format that a scenario is written in: {}{}", emit,
-                                fmt::join(kinds, ", "), suggestion(emit, kinds)));
   if (!emit.empty() && common.format_given)
     throw UserError("plan --emit: the result has the form of that trainer; leave --format out");
   search::Options options;
