@@ -9,9 +9,9 @@ namespace rehearsal::cluster {
 // Share of the rate sold that crosses a fabric: adaptive routing of InfiniBand .96; RoCE tuned by many queue pairs or
 // spraying .92; plain ECMP .6 across leaves, where the slowest of colliding flows decides (a third to two thirds of the
 // rate, Monte Carlo; 70 of 100 Gb/s in the field), and under one leaf, where there is one way and nothing to choose,
-// what adaptive routing passes. NIC efficiencies were measured over InfiniBand. TCP in Ethernet frames of 1500 bytes: 1448
-// of the 1538 that a frame takes on the wire are payload (RFC 9293; IEEE 802.3), and one or a few long streams fill it
-// (measured over hosts, sim/design/hosts.md).
+// what adaptive routing passes. NIC efficiencies were measured over InfiniBand. TCP in Ethernet frames of 1500 bytes:
+// 1448 of the 1538 that a frame takes on the wire are payload (RFC 9293; IEEE 802.3), and one or a few long streams
+// fill it (measured over hosts, sim/design/hosts.md).
 inline constexpr double kFabricInfiniband = .96, kFabricRoceTuned = .92, kFabricEcmp = .6,
                         kFabricEcmpOneLeaf = kFabricInfiniband, kFabricTcp = 1448. / 1538;
 

@@ -310,6 +310,7 @@ bool MapReader::fill_group(const fields::Description& description, void* object,
 }
 
 void MapReader::fill_field(const fields::Field& field, void* object, std::string_view key) {
+  if (!field.set && !field.append) return void(find(key));  // its own loader reads it (fields::opaque)
   const Node* node = nullptr;
   if (field.null && node_ && node_->find(key) && node_->find(key)->kind == Node::Kind::null)
     nullable(key);

@@ -111,7 +111,8 @@ const std::vector<Question>& questions() {
         "failures: {per_1000_node_days: 5000, group: {nodes: 2, per_1000_days: 1000}, slow: {per_1000_node_days: "
         "5000}}, checkpoint: {interval: 10min}}"}},
       {"llama3-8b-dgx-h100.yaml",
-       {"batch.global=16", "job={steps: 10k, ramp: {from: 8, by: 8, samples: 8k}, evaluation: {every: 100, time: 1min}}"}},
+       {"batch.global=16",
+        "job={steps: 10k, ramp: {from: 8, by: 8, samples: 8k}, evaluation: {every: 100, time: 1min}}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "job={steps: 10k, evaluation: {every: 100, steps: 20}}"}},
       {"llama3-8b-dgx-h100.yaml", {"batch.global=8", "parallelism={data: 4, context: 2}"}},
       {"llama3-8b-dgx-h100.yaml",

@@ -36,9 +36,8 @@ Job of_tokens(double tokens, const Phase& first, const Phase& second) {
 // 1,000 steps' worth of tokens, a tenth of it long: 900 steps of 10 s and 100 of 30 s are 12,000 s. The band is theirs,
 // by time: (9,000 x .9 + 3,000 x .8) / 12,000 = .875 and (9,000 x 1.2 + 3,000 x 1.5) / 12,000 = 1.275.
 TEST_CASE("phases of a training, each with steps of its own") {
-  for (const auto& job :
-       {of_tokens(1.024e9, {}, {.share = .1}), of_tokens(1.024e9, {.steps = Count(900)}, {}),
-        of_tokens(1.024e9, {.tokens = Count(900 * 1.024e6)}, {.samples = Count(6400)})}) {
+  for (const auto& job : {of_tokens(1.024e9, {}, {.share = .1}), of_tokens(1.024e9, {.steps = Count(900)}, {}),
+                          of_tokens(1.024e9, {.tokens = Count(900 * 1.024e6)}, {.samples = Count(6400)})}) {
     const auto run = whole_run(job, two_kinds());
     CHECK(run.steps == 1000);
     REQUIRE(run.phases.size() == 2);
