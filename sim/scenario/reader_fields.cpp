@@ -316,8 +316,8 @@ void MapReader::fill_field(const fields::Field& field, void* object, std::string
     nullable(key);
   else
     node = number_of(key, field.required, expected(field.form));
-  if (node && field.append) {
-    if (const auto* items = read_items(problems_, *node, label(key), field.form))
+  if (field.append) {
+    if (const auto* items = node ? read_items(problems_, *node, label(key), field.form) : nullptr)
       for (const Node* item : *items) read_entry(problems_, *item, std::string(key), field.form, field.append(object));
     return;
   }

@@ -44,7 +44,11 @@ TEST_CASE("keys are described once") {
 TEST_CASE("whatever value of a scenario changes, its digest changes") {
   std::set<std::string> moved;
   for (auto scenario : examples()) {
-    if (scenario.concrete) scenario.job.emplace().failures.emplace();
+    if (scenario.concrete) {
+      auto& job = scenario.job.emplace();
+      job.failures.emplace(), job.evaluation.emplace();
+      job.ramp.emplace().samples = Count(1e6);
+    }
     const auto before = digest(scenario);
     for (const auto& field : scenario_fields().fields) {
       if (!field.set) continue;
@@ -66,7 +70,8 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
       CHECK((field.key.find("collectives.") != std::string::npos || field.key == "cluster.profile" ||
              field.key == "cluster.library" || field.key == "cluster.written_links" || field.key == "cluster.groups" ||
              field.key == "faults" || field.key == "experts.skew" || field.key == "parallelism.stages" ||
-             field.key == "costs.edges" || field.key == "batch.microbatches" || field.key == "model.listed_layers"));
+             field.key == "costs.edges" || field.key == "job.phases" || field.key == "job.stops" ||
+             field.key == "batch.microbatches" || field.key == "model.listed_layers"));
     }
   auto scenario = examples().front();
   const auto before = digest(scenario);
@@ -82,6 +87,13 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
   CHECK(one_way != before);
   laid_out.parallelism.layouts[1].sharding = reshard::parse_spec("S0RS1");
   CHECK(digest(laid_out) != one_way);
+  auto planned = scenario;
+  planned.job.emplace();
+  const auto at_once = digest(planned);
+  planned.job->stops.emplace_back();
+  CHECK(digest(planned) != at_once);
+  planned.job->stops.clear(), planned.job->phases.emplace_back();
+  CHECK(digest(planned) != at_once);
   auto skewed = scenario;
   skewed.concrete->experts.skew.kind = models::Skew::Kind::zipf;
   CHECK(digest(skewed) != before);
