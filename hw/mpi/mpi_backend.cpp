@@ -84,6 +84,7 @@ class MpiSession : public backend::Session, public dispatch::LinkProber {
         if (step >= options.warmup) result.iterations.push_back(std::move(spans));
       }
       result.used = dispatch::usage() - before;
+      transport.agree_on_start();  // who has ended still sends what others wait for
       result.clock_error = clock_error();
     } catch (const dispatch::Stopped&) {
       job_->presence().end();

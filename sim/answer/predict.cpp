@@ -120,6 +120,7 @@ Result predicted(const scenario::Scenario& scenario, const Options& options, con
   prediction.summary.served = served;
   if (scenario.job) {
     auto& job = prediction.summary.job.emplace(whole_run(*lowered, prediction.summary));
+    if (!job.fits) prediction.summary.fits = false;
     for (auto& said : job.assumptions) lowered->assumptions.push_back(std::move(said));
     for (auto& said : job.warnings) lowered->warnings.push_back(std::move(said));
   }

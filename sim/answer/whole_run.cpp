@@ -53,15 +53,18 @@ job::WholeRun whole_run(const LoweredJob& lowered, const Summary& summary) {
   // A forward pass is a third of the FLOPs without recomputation, and takes that share of the step here.
   step.forward = lowered.model_flops.value() / 3 / lowered.hardware_flops.value();
   std::vector<std::string> warnings;
+  bool fits = true;
   for (std::size_t i = 0; i < scenario.phases.size(); ++i) {
     const auto& phase = *scenario.phases[i];
     const auto predicted = predict(phase, Options::summary_alone()).summary;
     auto& one = step.phases.emplace_back();
     one.sequences = double(phase.batch.global), one.tokens = one.sequences * double(phase.batch.sequence);
     timed(one, predicted);
-    if (predicted.fits == false) warnings.push_back(fmt::format("job: phase {} does not fit its GPUs", i + 1));
+    if (predicted.fits != false) continue;
+    fits = false, warnings.push_back(fmt::format("job: phase {} does not fit its GPUs", i + 1));
   }
   auto run = job::whole_run(*scenario.job, step);
+  run.fits = fits;
   run.warnings.insert(run.warnings.end(), warnings.begin(), warnings.end());
   return run;
 }

@@ -323,6 +323,12 @@ Description inside(const Description& inner, const std::string& prefix, std::fun
       f.set = [out, set = std::move(f.set)](void* s, const Value& v) {
         if (void* at = out(s)) set(at, v);
       };
+    if (f.append)
+      f.append = [out, append = std::move(f.append)](void* s) {
+        void* at = out(s);
+        INVARIANT(at, "a list is filled where the mapping that has it is there");
+        return append(at);
+      };
     if (f.otherwise)
       f.otherwise = [in, otherwise = std::move(f.otherwise)](const void* s) {
         const void* at = in(s);

@@ -156,7 +156,7 @@ int run_sweep(Session& session, const Arguments& arguments) {
   store::Store store(file, program_version(), stored_columns(), &claims);
   {
     const auto different = std::set<store::Point>(points.begin(), points.end()).size();
-    Progress progress(common, 1, first);
+    Progress progress(common, 1, first || !launched());
     progress.begin("rows", different);
     const auto state = explore::sweep(
         store, claims, points, asked,

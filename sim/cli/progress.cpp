@@ -71,13 +71,13 @@ std::optional<double> Standing::share() const {
   return total > 0 ? std::optional(double(done) / double(total)) : std::nullopt;
 }
 
-void Pace::look(double now, std::uint64_t done) {
+void RecentRate::look(double now, std::uint64_t done) {
   if (done <= seen_.back().done) return;
   seen_.push_back({now, done});
   while (seen_.size() > 2 && seen_[1].at <= now - kWindow) seen_.pop_front();
 }
 
-std::optional<double> Pace::left(double now, std::uint64_t total) const {
+std::optional<double> RecentRate::left(double now, std::uint64_t total) const {
   const auto& [since, before] = seen_.front();
   const auto done = seen_.back().done;
   if (done == before || done >= total) return done >= total ? std::optional(0.) : std::nullopt;
@@ -144,7 +144,7 @@ Progress::~Progress() {
 
 void Progress::begin(std::string what, std::uint64_t total, std::optional<double> expected) {
   const std::scoped_lock lock(mutex_);
-  part_began_ = now(), pace_ = Pace(part_began_), expected_ = expected;
+  part_began_ = now(), pace_ = RecentRate(part_began_), expected_ = expected;
   at_.part = ++begun_;
   at_.what = std::move(what), at_.done = 0, at_.total = total;
 }

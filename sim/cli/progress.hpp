@@ -31,11 +31,11 @@ struct Standing {
 
 // The time left by the speed of the last seconds, not by that from the start: what comes first is often quicker (it is
 // kept already) or slower (it must be read).
-class Pace {
+class RecentRate {
  public:
   static constexpr double kWindow = 5;
 
-  explicit Pace(double now) : seen_{{now, 0}} {}
+  explicit RecentRate(double now) : seen_{{now, 0}} {}
   void look(double now, std::uint64_t done);
   // Nothing before something was done.
   std::optional<double> left(double now, std::uint64_t total) const;
@@ -79,7 +79,7 @@ class Progress {
   std::mutex mutex_;  // of all below
   std::condition_variable wake_;
   Standing at_;
-  Pace pace_{0};
+  RecentRate pace_{0};
   std::size_t begun_ = 0;
   double part_began_ = 0, next_note_ = 0;
   std::optional<double> expected_;

@@ -41,6 +41,7 @@ struct Totals {
 struct WholeRun {
   double steps = 0;
   std::vector<PhaseRun> phases;              // empty: all steps are alike
+  bool fits = true;                          // every phase its GPUs, as far as it is known
   double evaluations = 0, evaluation_s = 0;  // how many, and how long one takes
   double stops = 0, stopped_s = 0;           // planned: how many, and how long all take
   Totals expected;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <set>
 #include <tuple>
@@ -247,7 +248,33 @@ class BaseLoader {
     add(size.gpus, 0, sets, file_.space.framework);
   }
 
+  // A machine that cannot run the training is left out, and a note says why; finish() repeats it if all are.
   void add_cluster(std::size_t which) {
+    try {
+      add_sizes(which);
+    } catch (const UserError& error) {
+      if (!left_out_) left_out_ = std::current_exception();
+      const auto& found = error.diagnostics();
+      file_.notes.push_back(fmt::format("{} is left out: {}", file_.space.clusters[which].name,
+                                        found.empty() ? error.what() : found.front().message));
+    }
+  }
+
+  void finish() {
+    auto& bases = file_.bases;
+    if (bases.empty() && left_out_) std::rethrow_exception(left_out_);
+    const auto key = [](const PlanBase& base) { return std::pair(base.scenario.parallelism.gpus(), base.cluster); };
+    std::stable_sort(bases.begin(), bases.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    for (const auto& base : bases)
+      if (base.scenario.job && base.scenario.job->currency != bases.front().scenario.job->currency)
+        throw UserError(
+            fmt::format("plan.clusters: prices in {} and in {} cannot be compared; give them in one "
+                        "currency",
+                        bases.front().scenario.job->currency, base.scenario.job->currency));
+  }
+
+ private:
+  void add_sizes(std::size_t which) {
     auto& problems = context_.problems;
     const auto& cluster = file_.space.clusters[which];
     const auto text = [&](const Size& size) {
@@ -274,6 +301,9 @@ class BaseLoader {
         sizes.push_back(size_in(n, each));
     }
     if (problems.count() > 0) return;
+    if (sizes.empty())
+      throw UserError(fmt::format("plan.clusters: no number of nodes of {} has GPUs that some layout divides; {}",
+                                  cluster.name, cluster.parts ? "list its 'gpus'" : "try gpus: auto"));
     for (const auto& size : sizes) {
       std::vector<std::string> sets{text(size)};
       sets.insert(sets.end(), price.begin(), price.end());
@@ -281,19 +311,6 @@ class BaseLoader {
     }
   }
 
-  void finish() {
-    auto& bases = file_.bases;
-    const auto key = [](const PlanBase& base) { return std::pair(base.scenario.parallelism.gpus(), base.cluster); };
-    std::stable_sort(bases.begin(), bases.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-    for (const auto& base : bases)
-      if (base.scenario.job && base.scenario.job->currency != bases.front().scenario.job->currency)
-        throw UserError(
-            fmt::format("plan.clusters: prices in {} and in {} cannot be compared; give them in one "
-                        "currency",
-                        bases.front().scenario.job->currency, base.scenario.job->currency));
-  }
-
- private:
   // With the placeholder of a layout.
   Scenario loaded(std::int64_t gpus, const std::vector<std::string>& more) const {
     auto all = file_.sets;
@@ -332,6 +349,7 @@ class BaseLoader {
   }
 
   Context& context_;
+  std::exception_ptr left_out_;  // why the first machine is
   const Node& root_;
   PlanFile& file_;
   const std::int64_t sequences_;

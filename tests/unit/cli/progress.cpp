@@ -22,7 +22,7 @@ Standing standing(std::string what, double elapsed, std::uint64_t done = 0, std:
 // 100 rows are there already, then 2 a second come. At 10 s: 118 of 138 in all, 11.8 a second since the start, by which
 // the 20 that are left would take 1.7 s. In the last 5 s were 10, by which they take 10 s.
 TEST_CASE("the time left is that by the speed of the last seconds") {
-  Pace pace(0);
+  RecentRate pace(0);
   CHECK(!pace.left(.5, 138));
   for (int i = 0; i <= 18; ++i) pace.look(1 + .5 * i, std::uint64_t(100 + i));
   CHECK(pace.left(10, 138).value() == doctest::Approx(10));
@@ -32,7 +32,7 @@ TEST_CASE("the time left is that by the speed of the last seconds") {
 // One in 8 s: at 20 s the last two were done at 8 and 16 s. The window of 5 s has none in it; one has come since 8 s,
 // 12 s ago, so that each of the two that are left takes 12 s.
 TEST_CASE("what takes longer than the window counts since the last but one") {
-  Pace pace(0);
+  RecentRate pace(0);
   for (double now = 0; now < 20; now += .25) pace.look(now, std::uint64_t(now / 8));
   CHECK(pace.left(20, 4).value() == doctest::Approx(24));
 }
