@@ -15,12 +15,13 @@ MEASURE = [BINARY, "measure", SCENARIO, "--backend", "mpi", "--compute", "timed"
 
 
 def links():
-    """Three NICs send and receive; a stream of 4044 bytes has 4110 with headers, and answers go back."""
+    """Three NICs send and receive. A NIC counts what TCP hands to it: packets of up to 16 KB (gso_max_size) with one header of 66
+    bytes each, and smaller ones; answers to what comes the other way, and what started the ranks."""
     ran = hosts("run", SCENARIO, "--", "--warmup", "0", "--iterations", "4", "--format", "json")
     rows = json.loads(done(ran))["link_bytes"]
     assert len(rows) == 6, rows
     for row in rows:
-        assert 1.016 < row["counted_bytes"] / row["predicted_bytes"] < 1.05, row
+        assert 1.004 < row["counted_bytes"] / row["predicted_bytes"] < 1.05, row
     print(f"{rows[0]['name']}: {rows[0]['counted_bytes']:.0f} bytes counted, {rows[0]['predicted_bytes']:.0f} predicted")
     text = done(hosts("run", SCENARIO, "--", "--warmup", "0", "--iterations", "1"))
     assert re.search(r"Links +node [012] NIC 0", text) and re.search(r"Clocks +those of two hosts", text), text

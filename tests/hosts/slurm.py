@@ -59,7 +59,7 @@ batch: {microbatches: 8}
 costs: {forward: 10ms, backward: 10ms, weight: 10ms, transfer: 1ms}
 """
 SWEEP = [BINARY, "sweep", "swept.yaml", "--vary", "batch.microbatches=" + ",".join(map(str, range(4, 104))), "--format", "csv",
-         "--jobs", "1", "--store"]
+         "--jobs", "1", "--progress", "plain", "--store"]
 
 
 def sweeps(folder):
