@@ -118,7 +118,7 @@ Result predicted(const scenario::Scenario& scenario, const Options& options, con
     lowered->skipped = skipped(scenario, options);
   prediction.summary = summarize(*lowered, prediction.timeline, options.summary);
   prediction.summary.served = served;
-  if (scenario.job) {
+  if (scenario.job && options.summary.job) {
     auto& job = prediction.summary.job.emplace(whole_run(*lowered, prediction.summary));
     if (!job.fits) prediction.summary.fits = false;
     for (auto& said : job.assumptions) lowered->assumptions.push_back(std::move(said));

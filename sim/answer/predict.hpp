@@ -96,7 +96,9 @@ struct Options {
   }
   // For one of many steps, of which the summary counts, or only the time.
   static Options summary_alone() { return {.summary = {.critical_path = false}, .assumptions = false}; }
-  static Options time_alone() { return {.summary = {.memory = false, .critical_path = false}, .assumptions = false}; }
+  static Options time_alone() {
+    return {.summary = {.memory = false, .critical_path = false, .job = false}, .assumptions = false};
+  }
 };
 
 // Throws UserError as prepare() does.

@@ -104,6 +104,7 @@ bool same_answer(const Summary& a, const Summary& b);
 // critical path.
 struct SummaryParts {
   bool memory = true, critical_path = true;
+  bool job = true;       // the whole training, where the scenario has one: a prediction for each of its phases
   unsigned threads = 1;  // to split the ranks among
 };
 // The share of the step in which the rank of the breakdown computes nothing.

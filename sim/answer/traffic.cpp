@@ -4,7 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "answer/link_bytes.hpp"
 #include "answer/lowered_job.hpp"
 
 namespace rehearsal::answer {

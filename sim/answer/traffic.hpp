@@ -6,6 +6,7 @@
 // collectives inside it.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,5 +63,9 @@ struct TrafficSummary {
 inline constexpr std::size_t kMostLinks = 20;  // in a summary; a class of equal links counts once
 
 TrafficSummary traffic(const LoweredJob& lowered, Time iteration, std::size_t most_links = kMostLinks);
+
+// The bytes over each link between nodes, one way, by its name: "node 0 NIC 2 to leaf 0.2". Links that nothing crosses
+// are left out; empty for a job without places (LoweredJob::resource_map).
+std::map<std::string, double> link_bytes(const LoweredJob& lowered);
 
 }  // namespace rehearsal::answer

@@ -73,8 +73,7 @@ void check(const CommandLine& line, MeasureOptions& options) {
     throw UserError("--verify needs --compute real: timed tasks train nothing");
   options.performing.compute = "real";
   options.performing.run.warmup = 0, options.performing.run.iterations = options.steps;
-  if (options.steps < 1 || options.steps > 100'000)
-    throw UserError(fmt::format("--steps must be a whole number from 1 to 100000, found {}", options.steps));
+  check_count("--steps", options.steps, 1);
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <tuple>
 
 #include "base/error.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
 #include "cli/performer.hpp"
+#include "cli/performing.hpp"
 #include "cli/progress.hpp"
 #include "lower/resharded.hpp"
 #include "report/pages.hpp"
@@ -79,12 +79,8 @@ struct PerformOptions {
 std::optional<timeline::Timeline> perform(const PerformOptions& o, const reshard::Question& question,
                                           const reshard::Answer& answer, const Arguments& arguments,
                                           const CommonOptions& common) {
-  for (const auto& [option, value, least] : {std::tuple("--warmup", o.warmup, 0), {"--iterations", o.iterations, 1}})
-    if (value < least || value > 100'000)
-      throw UserError(fmt::format("{} must be a whole number from {} to 100000, found {}", option, least, value));
-  Arguments whole{"reshard"};  // ranks that are processes run the same command line
-  whole.insert(whole.end(), arguments.begin(), arguments.end());
-  const auto backend = performer().open(o.backend, whole);
+  check_count("--warmup", o.warmup, 0), check_count("--iterations", o.iterations, 1);
+  const auto backend = open_backend(o.backend, "reshard", arguments);
   if (backend->devices() > 0) throw UserError("plans were never sent between GPUs; use --backend mpi or loopback");
   const auto made = lower::resharded(question, answer);
   backend::RunOptions options;

@@ -6,7 +6,6 @@
 #include <map>
 #include <variant>
 
-#include "answer/link_bytes.hpp"
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "cli/performer.hpp"
@@ -14,12 +13,6 @@
 
 namespace rehearsal::cli {
 namespace {
-
-void check_count(const char* option, int value, int least) {
-  constexpr int kMost = 100'000;
-  if (value < least || value > kMost)
-    throw UserError(fmt::format("{} must be a whole number from {} to {}, found {}", option, least, kMost, value));
-}
 
 // Whoever validates times that were measured of something else should know.
 void warn_of_other_curves(Performing& performing) {
@@ -39,6 +32,19 @@ void warn_of_other_curves(Performing& performing) {
 }
 
 }  // namespace
+
+void check_count(const char* option, int value, int least) {
+  constexpr int kMost = 100'000;
+  if (value < least || value > kMost)
+    throw UserError(fmt::format("{} must be a whole number from {} to {}, found {}", option, least, kMost, value));
+}
+
+std::unique_ptr<backend::Backend> open_backend(const std::string& backend, const std::string& command,
+                                               const Arguments& arguments) {
+  Arguments whole{command};
+  whole.insert(whole.end(), arguments.begin(), arguments.end());
+  return performer().open(backend, whole);
+}
 
 OptionList performing_options(PerformingOptions& o) {
   return {
@@ -105,9 +111,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
           "--collectives own is not built for GPUs: there NCCL's own calls are performed, and steps would need kernels "
           "that add between its sends; leave it out, or use --backend mpi");
   }
-  Arguments whole{name};  // ranks that are processes run the same command line
-  whole.insert(whole.end(), arguments.begin(), arguments.end());
-  performing.backend = performer().open(o.backend, whole);
+  performing.backend = open_backend(o.backend, name, arguments);
   {
     Progress progress(common, 1, performer().reports(o.backend));
     progress.begin("predicting");

@@ -20,6 +20,13 @@ struct PerformingOptions {
 };
 OptionList performing_options(PerformingOptions& options);
 
+// Throws UserError unless the value of an option is a whole number from `least` to 100,000.
+void check_count(const char* option, int value, int least);
+
+// The backend of a command; its ranks, where they are processes, run the same command line again.
+std::unique_ptr<backend::Backend> open_backend(const std::string& backend, const std::string& command,
+                                               const Arguments& arguments);
+
 // A predicted scenario with all ranks, and the backend that will perform it.
 struct Performing {
   explore::Performable what;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,31 +15,31 @@ namespace {
 
 using graph::EndpointId, graph::EndpointKind, graph::Lane;
 
-// The host of each device, those of the source first. Tasks that are given without a tensor have one device per host.
-std::vector<std::uint32_t> hosts_of(const reshard::Question& question, const reshard::Answer& answer) {
-  std::vector<std::uint32_t> hosts;
-  const auto add = [&](const std::vector<std::uint32_t>& side) {
-    const std::uint32_t first = hosts.empty() ? 0 : hosts.back() + 1;
-    for (const auto host : side) hosts.push_back(first + host);
+// The host of each device, those of the source first. Tasks that are given without a tensor have one device per host,
+// and no source apart.
+struct Places {
+  std::vector<std::uint32_t> host;
+  std::uint32_t sources = 0;
+};
+Places places_of(const reshard::Question& question, const reshard::Answer& answer) {
+  Places all;
+  const auto sides = [&](const reshard::Side& source, const reshard::Side& destination) {
+    all.host = source.host, all.sources = source.devices();
+    for (const auto host : destination.host) all.host.push_back(source.hosts() + host);
   };
-  if (question.resharding) {
-    for (const auto* layout : {&question.resharding->source, &question.resharding->destination})
-      add(reshard::side_of(*layout, question.resharding->shape).host);
+  if (const auto& r = question.resharding) {
+    sides(reshard::side_of(r->source, r->shape), reshard::side_of(r->destination, r->shape));
   } else if (question.between) {
-    add(question.between->source.host), add(question.between->destination.host);
+    sides(question.between->source, question.between->destination);
   } else {
     std::uint32_t devices = 0;
     for (const auto& transfer : answer.transfers)
       for (const auto* ids : {&transfer.senders, &transfer.receivers})
         for (const auto id : *ids) devices = std::max(devices, id + 1);
-    for (std::uint32_t d = 0; d < devices; ++d) hosts.push_back(d);
+    all.host.resize(devices);
+    std::iota(all.host.begin(), all.host.end(), 0u);
   }
-  return hosts;
-}
-
-std::uint32_t source_devices(const reshard::Question& question) {
-  if (question.resharding) return question.resharding->source.mesh.devices();
-  return question.between ? question.between->source.devices() : 0;
+  return all;
 }
 
 // Programs of all devices, and the channels between them.
@@ -80,8 +81,7 @@ class Devices {
 }  // namespace
 
 Resharded resharded(const reshard::Question& question, const reshard::Answer& answer) {
-  const auto hosts = hosts_of(question, answer);
-  const auto first = source_devices(question);
+  const auto [hosts, first] = places_of(question, answer);
   Devices devices(hosts, first);
   // Where a transfer has come to the end of its first hop: then the NICs that it held are free for the next one.
   struct Held {

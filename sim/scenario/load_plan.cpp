@@ -79,14 +79,23 @@ void refuse(Context& context, const Node& root) {
   no("stages", "the search cuts all stages alike; leave it out");
   no("faults", "the search is of healthy machines; leave it out");
   no("data_parallel", "the search is of replicas that add up their gradients; leave it out");
-  if (const Node* job = root.find("job"))
-    for (const char* key : {"phases", "ramp"})
-      if (const Node* node = job->find(key))
-        context.problems.error(node->where(),
-                               fmt::format("'job.{}': the search is of one kind of steps; plan each by itself", key));
   if (const Node* partition = root.find("partition"); partition && partition->kind != Node::Kind::scalar)
     context.problems.error(partition->where(),
                            "'partition' lists the layers of given stages; set it to uniform or balanced for a search");
+}
+
+// Parts of a training have steps of their own, and the search is of one kind of steps.
+const Node* with_one_kind_of_steps(Context& context, const Node* root, PlanFile& file) {
+  const Node* job = root->find("job");
+  for (const char* key : {"phases", "ramp"}) {
+    if (!job || !job->find(key)) continue;
+    file.notes.push_back(
+        fmt::format("job.{0} is set aside: every step has the batch of the file; add {0} to the layout "
+                    "that is found, and `rehearse run` predicts the whole training",
+                    key));
+    root = context.documents.set(root, file.sets.emplace_back(fmt::format("job.{}=null", key)));
+  }
+  return root;
 }
 
 // The file's number of GPUs, which may follow from its layout if the cluster has no size.
@@ -214,32 +223,15 @@ std::vector<std::string> settled(const Node& root) {
   return sets;
 }
 
-// File names are relative to the file that contains them; made absolute so that they work from anywhere.
-const Node* with_whole_paths(Context& context, const Node* root) {
-  const auto whole = [&](const char* key) {
-    const Node* node = root;
-    for (std::string_view rest = key; node && !rest.empty();) {
-      const auto dot = rest.find('.');
-      node = node->kind == Node::Kind::map ? node->find(rest.substr(0, dot)) : nullptr;
-      rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
-    }
-    if (!node || node->kind != Node::Kind::scalar) return;
-    const auto path = std::filesystem::absolute(beside(*node, node->text)).lexically_normal().string();
-    if (context.files.exists(path)) root = context.documents.set(root, fmt::format("{}={}", key, path));
-  };
-  for (const char* key : {"schedule.file", "cluster.profile", "experts.skew.trace"})
-    if (root) whole(key);
-  return root;
-}
-
 // Loads a scenario for each cluster, size and framework.
 class BaseLoader {
  public:
-  BaseLoader(Context& context, const Node& root, PlanFile& file, std::int64_t sequences)
+  // `sets`: what the user set.
+  BaseLoader(Context& context, const Node& root, PlanFile& file, const std::vector<std::string>& sets,
+             std::int64_t sequences)
       : context_(context), root_(root), file_(file), sequences_(sequences) {
-    // The title of the user's file, without the settings that the search adds.
     const Node* name = root.find("name");
-    title_ = title(name ? name->text : std::filesystem::path(file.path).stem().string(), file.sets);
+    title_ = title(name ? name->text : std::filesystem::path(file.path).stem().string(), sets);
   }
 
   void add(const Size& size) {
@@ -400,6 +392,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   PlanFile file{&files, path, sets, {}, {}, {}};
   if (const Node* plan = root->find("plan")) file.space = read_plan_space(context, *plan, *root);
   refuse(context, *root);
+  root = with_one_kind_of_steps(context, root, file);
   for (const auto& set : sets)
     if (!file.space.clusters.empty() && set.starts_with("cluster"))
       problems.error({}, fmt::format("--set {}: 'plan.clusters' says which clusters there are; change it there", set));
@@ -422,7 +415,7 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   if (offload && file.space.offload.empty()) file.space.offload = read_offload(context, *offload);
   if (file.space.offload.empty()) file.space.offload.emplace_back();
   problems.throw_if_any();
-  BaseLoader loader(context, *root, file, *sequences);
+  BaseLoader loader(context, *root, file, sets, *sequences);
   if (file.space.clusters.empty()) {
     const auto sizes = sizes_of(context, *root, file.space);
     problems.throw_if_any();
@@ -439,7 +432,8 @@ std::string standalone(const std::string& path, const std::vector<std::string>& 
   Context context(files);
   const Node* root = context.documents.set(context.documents.read_file(path), sets);
   context.problems.throw_if_any();
-  root = with_whole_paths(context, root);
+  for (const char* key : {"schedule.file", "cluster.profile", "experts.skew.trace"})
+    root = with_whole_path(context, root, key);
   context.problems.throw_if_any();
   return sections_of(*root, "plan");
 }

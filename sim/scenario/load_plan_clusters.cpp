@@ -37,22 +37,26 @@ ClusterEntry halves(Context& context, const Node& item) {
   return {plan, cluster};
 }
 
-// Names a file from anywhere: the section moves to a place of its own.
-const Node* with_whole_profile(Context& context, const Node* cluster) {
-  const Node* profile = cluster->find("profile");
-  if (!profile || profile->kind != Node::Kind::scalar) return cluster;
-  const auto whole = std::filesystem::absolute(beside(*profile, profile->text)).lexically_normal().string();
-  return context.files.exists(whole) ? context.documents.set(cluster, "profile=" + whole) : cluster;
+}  // namespace
+
+const Node* with_whole_path(Context& context, const Node* root, std::string_view key) {
+  const Node* node = root;
+  for (std::string_view rest = key; node && !rest.empty();) {
+    const auto dot = rest.find('.');
+    node = node->kind == Node::Kind::map ? node->find(rest.substr(0, dot)) : nullptr;
+    rest = dot == std::string_view::npos ? std::string_view{} : rest.substr(dot + 1);
+  }
+  if (!node || node->kind != Node::Kind::scalar) return root;
+  const auto path = std::filesystem::absolute(beside(*node, node->text)).lexically_normal().string();
+  return context.files.exists(path) ? context.documents.set(root, fmt::format("{}={}", key, path)) : root;
 }
 
-std::set<std::int64_t> divisors(std::int64_t n) {
-  std::set<std::int64_t> all;
-  for (std::int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) all.insert(d);
+std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t most) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d <= std::min(n, most); ++d)
+    if (n % d == 0) all.push_back(d);
   return all;
 }
-
-}  // namespace
 
 std::optional<std::vector<std::string>> read_plan_framework(Diagnostics& problems, const Node* node) {
   if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
@@ -97,7 +101,7 @@ std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node&
     if (map.given("nodes") && map.given("gpus"))
       problems.error(map.at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
     map.finish();
-    const Node* section = with_whole_profile(context, entry.cluster);
+    const Node* section = with_whole_path(context, entry.cluster, "profile");
     cluster.text = flow_text(*section);
     const auto loaded = load_cluster(context, *section);
     if (!loaded) continue;
@@ -141,17 +145,19 @@ void give_profile(Context& context, std::vector<PlanSpace::Cluster>& clusters, c
 std::vector<std::int64_t> sizes_that_divide(const PlanSpace& space, const PlanSpace::Cluster& cluster,
                                             const Scenario& base, std::int64_t sequences) {
   const auto& c = *base.concrete;
-  const auto asked = [](const PlanSpace::Degrees& given, std::set<std::int64_t> otherwise) {
-    return given ? std::set<std::int64_t>(given->begin(), given->end()) : std::move(otherwise);
+  const auto asked = [](const PlanSpace::Degrees& given, std::vector<std::int64_t> otherwise) {
+    return given ? *given : std::move(otherwise);
   };
   const auto layers = c.model.layers;
-  auto pipelines = divisors(layers);
-  if (c.model.family != models::Family::mlp) pipelines.merge(divisors(layers + 2));
   const auto each = c.cluster.gpus_per_node, most = c.cluster.nics_per_node > 0 ? sequences : 1;
+  const auto dividing = [&](std::int64_t n) { return divisors(n, most * each); };
+  auto pipelines = dividing(layers);
+  if (c.model.family != models::Family::mlp)
+    for (const auto stages : dividing(layers + 2)) pipelines.push_back(stages);
   std::set<std::int64_t> products{1};
   for (const auto& axis :
-       {asked(space.tensor, divisors(c.model.heads)), asked(space.pipeline, std::move(pipelines)),
-        asked(space.data, divisors(sequences)), asked(space.context, divisors(base.batch.sequence))}) {
+       {asked(space.tensor, dividing(c.model.heads)), asked(space.pipeline, std::move(pipelines)),
+        asked(space.data, dividing(sequences)), asked(space.context, dividing(base.batch.sequence))}) {
     std::set<std::int64_t> more;
     for (const auto product : products)
       for (const auto degree : axis)

@@ -70,12 +70,16 @@ struct PlanFile {
   std::vector<std::string> sets;  // KEY=VALUE, as given
   PlanSpace space;
   std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by cluster and framework
-  std::vector<std::string> notes;  // listed values that no framework of the plan supports
+  std::vector<std::string> notes;  // what is searched otherwise than the file says, or not at all
 
   std::string cluster_of(const PlanBase& base) const {
     return space.clusters.empty() ? base.scenario.concrete->cluster.name : space.clusters[base.cluster].name;
   }
 };
+// Up to `most`, ascending.
+std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t most);
+// Names the file at a key from anywhere, if there is one: sections move away from the file that they are relative to.
+const Node* with_whole_path(Context& context, const Node* root, std::string_view key);
 // The clusters of `plan.clusters`. Errors are left in context.problems.
 std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node& list);
 // Gives a profile to the clusters that have the GPU that it was measured on.

@@ -170,7 +170,8 @@ const Node* MapReader::find(std::string_view key) {
   asked_.emplace_back(key);
   const Node* value = node_ ? node_->find(key) : nullptr;
   if (!value || value->kind != Node::Kind::null) return value;
-  problems_.error(value->where(), fmt::format("{} has no value", label(key)));
+  const bool set = value->line == 0;  // --set KEY=null: as if the file did not have the key
+  if (!set) problems_.error(value->where(), fmt::format("{} has no value", label(key)));
   return nullptr;
 }
 

@@ -19,13 +19,6 @@ constexpr std::size_t kMostOffloads = 16;  // with four ZeRO levels, as many set
 
 using Degrees = std::vector<std::int64_t>;
 
-Degrees divisors(std::int64_t n, std::int64_t most) {
-  Degrees all;
-  for (std::int64_t d = 1; d <= std::min(n, most); ++d)
-    if (n % d == 0) all.push_back(d);
-  return all;
-}
-
 // Without a pipeline, schedules differ only in the program of the single rank, and many have the same one.
 struct Program {
   std::vector<schedule::Action> actions;
@@ -40,7 +33,7 @@ Program program_of(const schedule::Schedule& schedule, const schedule::Problem& 
 
 // Divisors among the given list, or all divisors.
 Degrees degrees(const PlanSpace::Degrees& given, std::int64_t n, std::int64_t most) {
-  if (!given) return divisors(n, most);
+  if (!given) return scenario::divisors(n, most);
   Degrees all = *given;
   std::erase_if(all, [&](std::int64_t d) { return d > most || n % d != 0; });
   return all;

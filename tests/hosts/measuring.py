@@ -48,7 +48,7 @@ def calibrated(said):
         text = profile.read_text()
     # "- [4MiB, 1.2ms, 3.4ms, 90.1ms]": the largest message, and the time until it is there.
     lasts, unit = re.search(r"- \[4MiB, [^,]+, [^,]+, ([\d.]+)([a-z]+)\]", text).groups()
-    rate = (4 << 20) / (float(lasts) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit])
+    rate = (4 << 20) / (float(lasts) * {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit])
     print(f"calibrate: {rate * 8e-6:.1f} Mb/s, said {said * 8e-6:.1f}")
     assert 0.5 < rate / said < 1.07, (rate, said)
 
