@@ -1,10 +1,10 @@
 #include "answer/estimate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "answer/simulated.hpp"
+#include "schedule/replay_again.hpp"
 
 namespace rehearsal::answer {
 namespace {
@@ -46,44 +46,6 @@ Time iteration(const schedule::Problem& problem, std::vector<Time> free, const l
   return last;
 }
 
-// A rank's work after its passes starts when its last task has ended or, if that is a message, when the message has
-// arrived. Follows messages wire by wire, as the replay does.
-class Sent {
- public:
-  Sent(const schedule::Schedule& schedule, const schedule::Problem& problem) : up_(problem.stages()), down_(up_) {
-    last_.resize(problem.ranks), wires_.resize(problem.ranks);
-    auto edges = problem.edges;
-    for (std::uint32_t s = 0; edges.empty() && s + 1 < problem.stages(); ++s)
-      if (!schedule::last_of_chain(schedule.placement, problem, s))
-        chain_.push_back({s, s + 1, problem.transfer[s], problem.held.empty() ? Time{} : problem.held[s],
-                          problem.wire.empty() ? std::uint8_t{0} : problem.wire[s]});
-    for (const auto& edge : edges.empty() ? chain_ : edges) {
-      const auto rank = [&](std::uint32_t s) { return schedule::rank_of(schedule.placement, problem, s); };
-      if (rank(edge.from) == rank(edge.to)) continue;
-      up_[edge.from].push_back(edge), down_[edge.to].push_back(edge);
-    }
-  }
-  void visit(const schedule::ReplayedAction& done) {
-    using schedule::Op;
-    auto& last = last_[done.rank];
-    last = {};
-    if (done.action.op == Op::weight_gradient) return;
-    for (const auto& edge : (done.action.op == Op::forward ? up_ : down_)[done.action.stage]) {
-      Time& wire = wires_[done.rank][edge.wire];
-      const Time leaves = std::max(done.end, wire);
-      wire = leaves + edge.held, last = leaves + edge.transfer;
-    }
-  }
-  // Arrival of the message that ends a rank's program; 0 if another task ends it.
-  Time last(std::uint32_t rank) const { return last_[rank]; }
-
- private:
-  std::vector<schedule::Edge> chain_;
-  std::vector<std::vector<schedule::Edge>> up_, down_;  // by stage: edges to other ranks
-  std::vector<Time> last_;
-  std::vector<std::array<Time, 2>> wires_;  // by rank: when each wire is free
-};
-
 // All replicas do the same work, and steps do not overlap.
 bool is_regular(const scenario::Scenario& scenario) {
   return scenario.concrete && !scenario.optimizer_sync.post_validation && scenario.faults.empty() &&
@@ -92,18 +54,11 @@ bool is_regular(const scenario::Scenario& scenario) {
 
 }  // namespace
 
+// A rank's work after its passes starts when its last task has ended or, if that is a message, when it has arrived.
 schedule::Replay passes(const scenario::Scenario& scenario, const StageCosts& staged) {
-  const auto& problem = staged.problem;
-  const auto schedule = schedule::planned(scenario.schedule.schedule(), problem);
-  schedule::ReplayOptions options;
-  if (staged.lowering.blocking_sends()) {
-    options.transfers = schedule::Transfers::blocking;
-    return schedule::replay(schedule, problem, options);
-  }
-  Sent sent(schedule, problem);
-  options.visit = [&](const schedule::ReplayedAction& done) { sent.visit(done); };
-  auto replay = schedule::replay(schedule, problem, options);
-  for (std::uint32_t r = 0; r < problem.ranks; ++r) replay.end[r] = std::max(replay.end[r], sent.last(r));
+  const auto transfers = staged.lowering.blocking_sends() ? schedule::Transfers::blocking : schedule::Transfers::free;
+  auto replay = schedule::replay_again(scenario.schedule.schedule(), staged.problem, transfers);
+  for (std::size_t r = 0; r < replay.end.size(); ++r) replay.end[r] = std::max(replay.end[r], replay.sent[r]);
   return replay;
 }
 

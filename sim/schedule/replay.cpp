@@ -122,6 +122,7 @@ class Clock {
     Time duration = stage.duration[static_cast<std::size_t>(action.op)];
     if constexpr (kPieces) duration = share(duration, pieces_, action.microbatch);
     Time end = start + duration;
+    mine.sent = {};
     if (forward || backward) end = send_all(rank, forward ? stage.up : stage.down, action.microbatch, forward, end);
     if constexpr (kGraph)
       if (forward) end = send_all(rank, stage.turned, action.microbatch, false, end);
@@ -147,6 +148,7 @@ class Clock {
     const Time duration = problem_.time(forward, backward);
     Time end = start + duration;
     end = send_all(rank, f.up, forward.microbatch, true, end);
+    mine.sent = {};
     end = send_all(rank, b.down, backward.microbatch, false, end);
 
     if (!mine.started) mine.started = true, mine.first = start;
@@ -167,6 +169,7 @@ class Clock {
       replay.cost = std::max(replay.cost, rank.free - rank.first);
       replay.makespan = std::max(replay.makespan, rank.free - ranks_[0].first);
       replay.end.push_back(rank.free);
+      replay.sent.push_back(rank.sent);
       replay.busy.push_back(rank.busy);
       replay.in_flight_FW.push_back(rank.peak_FW);
       replay.in_flight_FB.push_back(rank.peak_FB);
@@ -194,7 +197,7 @@ class Clock {
   };
 
   struct Rank {
-    Time free, first, busy;
+    Time free, first, busy, sent;
     std::int64_t held_FW = 0, held_FB = 0, peak_FW = 0, peak_FB = 0;
     double memory = 0, peak_memory = 0;
     bool started = false;
@@ -220,7 +223,7 @@ class Clock {
       leaves = std::max(end, wire);
       wire = leaves + link.held;
     }
-    const Time arrival = leaves + link.transfer;
+    const Time arrival = ranks_[rank].sent = leaves + link.transfer;
     Stage& to = stages_[link.stage];
     (forward ? to.activations : to.gradients).put(microbatch, arrival);
     walk_.wake(link.rank, link.stage, microbatch, forward);

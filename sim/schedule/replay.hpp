@@ -29,13 +29,14 @@ struct ReplayOptions {
   Transfers transfers = Transfers::free;
   // Called for every action, in the program order of each rank; the ranks interleave as dependencies allow. Both of an
   // overlapped pair have the times of the pair.
-  std::function<void(const ReplayedAction&)> visit;
+  std::function<void(const ReplayedAction&)> visit = {};
 };
 
 struct Replay {
   Time cost;               // max over ranks of (last end - first start): the "cost" of the Zero Bubble paper
   Time makespan;           // end of the last action; time 0 = the start of rank 0's first action
   std::vector<Time> end;   // per rank: end of its last action
+  std::vector<Time> sent;  // per rank: when the message of its last action has arrived; 0 if that sends none
   std::vector<Time> busy;  // per rank: time in actions (blocking sends excluded)
   std::vector<std::int64_t> in_flight_FW,
       in_flight_FB;                 // per rank: peak activations held until W, until I (B ends both)
