@@ -86,6 +86,7 @@ struct LayerTable {
   struct Row {
     LayerSpec spec;
     std::int64_t count = 0;
+    bool operator==(const Row&) const = default;
   };
   std::vector<Row> rows;
   std::vector<std::uint16_t> of_layer;  // index into `rows`

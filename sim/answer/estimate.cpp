@@ -62,12 +62,21 @@ schedule::Replay passes(const scenario::Scenario& scenario, const StageCosts& st
   return replay;
 }
 
+namespace {
+
+// With what was interned for the end of the step.
+std::vector<Time> prices(const StageCosts& staged) {
+  return staged.cost.price(staged.lowering.works(), {}, staged.durations);
+}
+
+}  // namespace
+
 std::optional<Time> with_step_ends(const scenario::Scenario& scenario, StageCosts& staged,
                                    const schedule::Replay& passes) {
   if (!is_regular(scenario)) return std::nullopt;
   const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem);
   if (!end) return std::nullopt;
-  return iteration(staged.problem, passes.end, *end, staged.cost.price(staged.lowering.works()));
+  return iteration(staged.problem, passes.end, *end, prices(staged));
 }
 
 Estimate estimate(const scenario::Scenario& scenario) {
@@ -75,8 +84,7 @@ Estimate estimate(const scenario::Scenario& scenario) {
     auto staged = stage(scenario);
     // Cases that need the graph are known before the walk.
     if (const auto end = staged.lowering.step_ends(scenario.schedule.schedule(), staged.problem))
-      return {iteration(staged.problem, passes(scenario, staged).end, *end, staged.cost.price(staged.lowering.works())),
-              false};
+      return {iteration(staged.problem, passes(scenario, staged).end, *end, prices(staged)), false};
   }
   return {KnownSteps().iteration(scenario), true};
 }

@@ -54,7 +54,7 @@ std::vector<LoweredJob::StageEdge> edges_of(const StageCosts& staged) {
   const auto& transfers = staged.lowering.transfers();
   if (transfers.role_of().empty() && !lower::is_graph(transfers.edges())) return all;
   const auto works = staged.lowering.works();
-  const auto durations = staged.cost.price(works), held = staged.cost.held(works);
+  const auto durations = staged.cost.price(works, {}, staged.durations), held = staged.cost.held(works);
   for (std::size_t e = 0; e < transfers.edges().size(); ++e) {
     const auto& edge = transfers.edges()[e];
     using enum lower::MessageKind;

@@ -211,13 +211,14 @@ StageCosts stage(const scenario::Scenario& scenario, const Effect* without) {
   StageCosts staged{std::move(cost),
                     lower::Lowering(std::move(plan), ranks),
                     {},
+                    {},
                     std::move(layers),
                     std::move(volume),
                     kept,
                     std::move(warnings),
                     std::move(assumptions)};
-  const auto durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
-  staged.problem = staged.lowering.problem(durations, staged.cost.held(staged.lowering.works()));
+  staged.durations = placed(places.cluster, [&] { return staged.cost.price(staged.lowering.works()); });
+  staged.problem = staged.lowering.problem(staged.durations, staged.cost.held(staged.lowering.works()));
   if (!c.cluster.groups.empty()) slowest_of_kinds(staged, kinds, ranks);
   scenario.schedule.set_knobs(staged.problem);
   return staged;

@@ -15,6 +15,7 @@ namespace rehearsal::answer {
 struct StageCosts {
   cost::CostModel cost;
   lower::Lowering lowering;
+  std::vector<Time> durations;                  // of the works until then
   schedule::Problem problem;                    // with the knobs of the scenario's schedule
   std::vector<std::int64_t> layers;             // by stage, of one copy
   std::optional<plan::DataVolume> data_volume;  // if a framework has replicas

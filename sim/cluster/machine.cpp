@@ -149,6 +149,14 @@ std::pair<std::int64_t, std::int64_t> Machine::alike(std::int64_t from, std::int
   return {0, at == 0 ? domain_ : levels_[static_cast<std::size_t>(at) - 1].width};
 }
 
+std::int64_t Machine::all_alike(std::int64_t from, std::int64_t to) const {
+  if (!inside_->uniform || levels_.empty()) return 1;
+  const auto up_to_end_of = [&](std::int64_t width) { return width - std::max(from % width, to % width); };
+  std::int64_t pairs = up_to_end_of(domain_);
+  for (const auto& level : levels_) pairs = std::min(pairs, up_to_end_of(level.width));
+  return pairs;
+}
+
 const char* name(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::gpu:

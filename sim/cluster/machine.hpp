@@ -87,6 +87,8 @@ class Machine {
   double on_shared_links(const GroupShape& group, double inside, double out, bool to_all) const;
   // The first pair of GPUs that is as far apart: equivalent pairs share one work.
   std::pair<std::int64_t, std::int64_t> alike(std::int64_t from, std::int64_t to) const;
+  // Of the pairs (from, to), (from + 1, to + 1), ...: how many are as far apart as the first; at least 1 is found.
+  std::int64_t all_alike(std::int64_t from, std::int64_t to) const;
   // The rate out of one domain for a group, by counting flows on their routes; levels are its closed form.
   Bandwidth counted(const GroupShape& group) const;
   int level(std::int64_t from, std::int64_t to) const;  // -1 inside a domain; 0 where flows are counted

@@ -208,8 +208,9 @@ class CostModel::ByLinks {
   std::map<std::tuple<std::uint16_t, double, double>, std::unique_ptr<CostModel>> others_;
 };
 
-std::vector<Time> CostModel::price(std::span<const graph::Work> works, Conditions conditions) const {
-  std::vector<Time> times;
+std::vector<Time> CostModel::price(std::span<const graph::Work> works, Conditions conditions,
+                                   std::vector<Time> known) const {
+  std::vector<Time> times = std::move(known);
   times.reserve(works.size());
   const auto earlier = [&](WorkId id) {
     INVARIANT(id.index() < times.size(), "a composite work refers to a later one");
@@ -263,7 +264,7 @@ std::vector<Time> CostModel::price(std::span<const graph::Work> works, Condition
   };
   const Time between = profile_ && profile_->between_tasks ? profile_->between_tasks->p50 : Time();
   ByLinks models(*this, conditions);
-  for (std::size_t i = 0; i < works.size(); ++i)
+  for (std::size_t i = times.size(); i < works.size(); ++i)
     times.push_back(
         std::visit(Pricer{models.of(i), models.condition(i).slowdown, models, earlier, works, between}, works[i]));
   return times;

@@ -57,10 +57,11 @@ class CostModel {
   double host_step(const graph::HostStep& work) const;
 
   // One Time per work, in WorkId order. Composite works (Sequence, HostBound, Overlapped) may
-  // only refer to smaller ids. `conditions`: of each; none = all is as the cluster says.
+  // only refer to smaller ids. `conditions`: of each; none = all is as the cluster says. `known`: prices of the first
+  // works, which stay as they are.
   using Conditions = std::span<const graph::Condition>;
-  std::vector<Time> price(std::span<const graph::Work> works, Conditions conditions = {}) const;
-
+  std::vector<Time> price(std::span<const graph::Work> works, Conditions conditions = {},
+                          std::vector<Time> known = {}) const;
   // In the same order: how long a message occupies its wire, as part of its price. 0 for all other works.
   std::vector<Time> held(std::span<const graph::Work> works, Conditions conditions = {}) const;
 

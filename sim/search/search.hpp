@@ -76,8 +76,8 @@ struct Standing {
   Counts counts;
   std::size_t kins = 0, bounded_kins = 0;
   std::uint64_t bounded = 0;  // layouts of which a bound is known and no more
-  std::optional<Time> best;
-  std::optional<double> gap;  // of the best, as in Outcome
+  std::optional<Time> best = {};
+  std::optional<double> gap = {};  // of the best, as in Outcome
 
   std::uint64_t ruled_out() const { return counts.cut_memory + counts.refused + counts.cut_limits; }
 };
