@@ -1,10 +1,11 @@
 // One lesson on the page. A lesson says what may be changed and which command lines answer it:
-//   {id, name (short), title, text (HTML), controls, commands(state), show(answers, state, choose)}
+//   {id, name (short), title, text (HTML), controls, tasks (tasks.js), commands(state), show(answers, state, choose)}
 // With `partial`, what is right is shown beside what is wrong; `json` is then null where a command failed.
 // `commands` gives {name: {words, files, made}}; `show` gets {name: answer}, with `json` where the command was asked for JSON,
 // and returns elements. `choose({key: value})` changes settings from inside a picture or a table.
 import {element} from "./dom.js";
 import {form} from "./controls.js";
+import {TasksView} from "./tasks.js";
 
 const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 export const commandLine = words => ["rehearse", ...words].map(quoted).join(" ");
@@ -24,7 +25,7 @@ function complaints(answers) {
 }
 
 export class LessonView {
-  #lesson; #core; #state; #form; #changed;
+  #lesson; #core; #state; #form; #changed; #tasks;
   #busy = false; #again = false; #since = 0;
   #open = false;  // whether the command lines are unfolded
   #results = element("div", {class: "results"});
@@ -35,8 +36,9 @@ export class LessonView {
     this.#form = form(lesson.controls, state, () => this.#update());
     const text = element("div", {class: "text"});
     text.innerHTML = lesson.text;
+    this.#tasks = new TasksView(lesson, async commands => (await this.#ask(commands)).byName);
     this.root = element("section", {class: "lesson", "data-lesson": lesson.id}, element("h1", {}, lesson.title), text,
-                        this.#form.form, this.#results);
+                        this.#tasks.root, this.#form.form, this.#results);
     this.#update();
   }
 
@@ -64,18 +66,24 @@ export class LessonView {
     this.#results.removeAttribute("aria-busy");
   }
 
+  // Commands by name to answers by name, with what is wrong.
+  async #ask(named) {
+    const entries = Object.entries(named);
+    const answers = await this.#core.ask(entries.map(([, command]) => command));
+    const byName = Object.fromEntries(entries.map(([name, {words}], i) => {
+      const json = words.includes("json") && answers[i].status < 2 ? JSON.parse(answers[i].out) : null;
+      return [name, {...answers[i], json}];
+    }));
+    return {byName, wrong: complaints(answers)};
+  }
+
   async #answer(state) {
-    const named = Object.entries(this.#lesson.commands(state));
-    const commands = named.map(([, command]) => command);
-    let shown;
+    const named = this.#lesson.commands(state), commands = Object.values(named);
+    let shown, solvable = null;
     try {
-      const answers = await this.#core.ask(commands);
-      const byName = Object.fromEntries(named.map(([name, {words}], i) => {
-        const json = words.includes("json") && answers[i].status < 2 ? JSON.parse(answers[i].out) : null;
-        return [name, {...answers[i], json}];
-      }));
-      const wrong = complaints(answers);
-      shown = [wrong, wrong && !this.#lesson.partial ? null : this.#lesson.show(byName, state, this.#choose)].flat();
+      const {byName, wrong} = await this.#ask(named);
+      if (!wrong || this.#lesson.partial) solvable = byName;
+      shown = [wrong, solvable && this.#lesson.show(byName, state, this.#choose)].flat();
     } catch (error) {
       shown = element("div", {class: "complaint", role: "alert"}, element("pre", {}, String(error)));
     }
@@ -87,6 +95,7 @@ export class LessonView {
     this.#results.querySelectorAll(".picture").forEach((frame, i) => { if (scrolled[i]) frame.scrollLeft = scrolled[i]; });
     this.#results.getBoundingClientRect();  // laid out: what is left is to paint
     this.#results.dataset.ms = (performance.now() - this.#since).toFixed(1);
+    this.#tasks.answered(state, solvable);
     this.#results.dataset.commands = JSON.stringify(commands);
   }
 }

@@ -5,6 +5,7 @@ import {EditorView, editorLesson} from "./editor.js";
 import {LessonView} from "./lesson.js";
 import {lessons} from "./lessons.js";
 import {fromHash, hashOf} from "./share.js";
+import {score} from "./tasks.js";
 
 const byId = id => document.getElementById(id);
 const core = new Core(), workshop = new Core();  // the editor's may be stopped and started anew
@@ -58,7 +59,29 @@ function show() {
 }
 
 byId("lessons").append(...all.map(({id, name}) =>
-  element("li", {}, element("a", {href: `#lesson=${id}`, "data-id": id}, name))));
+  element("li", {}, element("a", {href: `#lesson=${id}`, "data-id": id}, name, element("span", {class: "solved-count"})))));
+
+function showScore() {
+  const of = lesson => [score.solved(lesson), lesson.tasks.length];
+  for (const lesson of lessons) {
+    const [solved, tasks] = of(lesson), count = document.querySelector(`#lessons a[data-id="${lesson.id}"] .solved-count`);
+    count.replaceChildren(...(solved ? [element("span", {"aria-hidden": "true"}, `${solved}/${tasks}`),
+                                        element("span", {class: "unseen"}, `, ${solved} of ${tasks} tasks solved`)] : []));
+  }
+  const [solved, tasks] = lessons.map(of).reduce(([a, b], [c, d]) => [a + c, b + d]);
+  const unaided = lessons.map(lesson => score.unaided(lesson)).reduce((sum, one) => sum + one);
+  byId("solved").textContent = `${solved} of ${tasks} tasks solved` + (solved ? `, ${unaided} at the first go` : "");
+  byId("reset").hidden = solved === 0;
+}
+showScore();
+score.changed(showScore);
+byId("reset").addEventListener("click", () => {
+  if (!confirm("Forget which tasks are solved?")) return;
+  score.reset();
+  show();
+  say("No task is solved.");
+  byId("content").focus({preventScroll: true});
+});
 window.addEventListener("hashchange", () => {
   if (location.hash === written) return;
   written = "";

@@ -8,7 +8,8 @@ import {after, before, describe, test} from "node:test";
 import {answered, native, openBrowser, root} from "./browser.js";
 
 const course = readFileSync(join(root, "docs/teaching.md"), "utf8").replaceAll("'", "");
-const lessons = ["schedules", "zero", "tensor", "recompute", "offload", "ring", "reshard", "balance"];
+const lessons = ["schedules", "trace", "ring", "delay", "zero", "fsdp", "tensor", "context", "recompute", "offload", "reshard", "balance",
+                 "goodput", "plan"];
 let chromium;
 before(async () => { chromium = await openBrowser(); });
 after(() => chromium.close());

@@ -1,8 +1,11 @@
 import {element, note, picture, table} from "../dom.js";
-import {gibibytes, rate, seconds, whole} from "../units.js";
+import {least, wanted} from "../tasks.js";
+import {gibibytes, number, rate, seconds, whole} from "../units.js";
 
 const algorithms = ["ring-all-reduce", "ring-reduce-scatter", "ring-all-gather", "tree-all-reduce", "pairwise-all-to-all",
                     "chain-broadcast"];
+const asked = (name, ranks, perNode, size) => ({words: ["collective", name, "--ranks", ranks, "--per-node", perNode, "--size", size, "--format", "json"]});
+const sent = json => json.bytes_sent_per_rank / json.size_bytes;
 const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
 // The picture holds every step as a group of its own; those to come are faint.
@@ -79,4 +82,30 @@ export default {
       json.chosen_by_nccl ? note("NCCL would choose this one here.") : note("NCCL would choose another one here."),
     ];
   },
+  tasks: [
+    {id: "twice", ask: "A ring: with how many ranks does each send at least 1.7 times its array?",
+     check: (s, {one: {json}}) => wanted([s.algorithm === "ring-all-reduce", "This is another algorithm."],
+                                         [sent(json) >= 1.7, `Each sends ${number(sent(json)).text} times its array.`]),
+     hints: ["2 (n − 1)/n of it, for n ranks."],
+     why: ({one: {json}}) => `${number(sent(json)).text} times with ${json.ranks}. However many there are, it stays below two.`},
+    {id: "halves", ask: "Eight ranks: which sends more, an all-reduce, or a reduce-scatter and then an all-gather?",
+     options: ["the all-reduce", "the two", "both the same"],
+     commands: () => Object.fromEntries(algorithms.slice(0, 3).map(name => [name, asked(name, "8", "8", "1GiB")])),
+     right(answers) {
+       const [all, scatter, gather] = algorithms.slice(0, 3).map(name => answers[name].json.bytes_sent_per_rank);
+       return all === scatter + gather ? 2 : all > scatter + gather ? 0 : 1;
+     },
+     hints: ["Watch the steps of the ring: what do the first half and the second do?"],
+     why: answers => `${gibibytes(answers["ring-all-reduce"].json.bytes_sent_per_rank).text} either way: they are its two halves. ZeRO uses them one by one, so it sends no more.`},
+    {id: "small", ask: "Find an array and a machine for which NCCL would choose a tree and not a ring, and show it.",
+     check: (s, {one: {json}}) => wanted([s.algorithm === "tree-all-reduce", "Choose the tree."], [json.chosen_by_nccl, "Here NCCL would choose another one."]),
+     hints: ["A tree has fewer steps, a ring sends less. When do steps matter more?", "Small arrays, many ranks, one of them in a node."],
+     why: ({one: {json}}) => `${json.steps.length} steps: with ${gibibytes(json.size_bytes).text} each step is mostly waiting for the first byte.`},
+    {id: "node", ask: "A ring of eight ranks and 1 GiB: four of them in a node in place of all eight. It takes …",
+     options: ["about as long", "about twice as long", "about eight times as long"],
+     commands: () => ({all: asked("ring-all-reduce", "8", "8", "1GiB"), four: asked("ring-all-reduce", "8", "4", "1GiB")}),
+     right: ({all, four}) => least([1, 2, 8].map(times => Math.abs(Math.log(four.json.time_s / all.json.time_s / times)))),
+     hints: ["NCCL lays several rings, so that each of the four NICs carries one."],
+     why: ({all, four}) => `${seconds(all.json.time_s).text} become ${seconds(four.json.time_s).text}. A ring is as fast as its slowest link, and four NICs together are slower than NVLink.`},
+  ],
 };
