@@ -2,7 +2,7 @@
 // change of the simulator makes another choice right, this is where it shows.
 export const solutions = {
   schedules: {gpipe: {left: "gpipe", m: "27"}, memory: {left: "gpipe", right: "1f1b", m: "16"}, short: "zb-auto", none: {right: "zb-v"}},
-  trace: {slow: "rank 5", idle: "others, which compute", mend: {moved: "1"}, work: "it has more layers than others",
+  trace: {slow: "rank 5", idle: "others, which compute", mend: {from: "5"}, work: "it has more layers than others",
           link: "what goes to and from rank 3 takes long"},
   ring: {twice: {ranks: "7"}, halves: "both the same", small: {algorithm: "tree-all-reduce", ranks: "8", node: "1", size: "32KiB"},
          node: "about twice as long"},

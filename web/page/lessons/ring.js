@@ -6,7 +6,6 @@ const algorithms = ["ring-all-reduce", "ring-reduce-scatter", "ring-all-gather",
                     "chain-broadcast"];
 const asked = (name, ranks, perNode, size) => ({words: ["collective", name, "--ranks", ranks, "--per-node", perNode, "--size", size, "--format", "json"]});
 const sent = json => json.bytes_sent_per_rank / json.size_bytes;
-const quiet = matchMedia("(prefers-reduced-motion: reduce)");
 
 // The picture holds every step as a group of its own; those to come are faint.
 function player(frame, steps) {
@@ -37,7 +36,7 @@ function player(frame, steps) {
     if (at >= steps) at = 0;
     show();
     play.textContent = "Pause";
-    timer = setInterval(forward, quiet.matches ? 2000 : 900);
+    timer = setInterval(forward, matchMedia("(prefers-reduced-motion: reduce)").matches ? 2000 : 900);
   });
   slider.addEventListener("input", () => {
     pause();

@@ -1,6 +1,6 @@
 import {picture, table} from "../dom.js";
 import {least, wanted} from "../tasks.js";
-import {percent, seconds, whole} from "../units.js";
+import {percent, seconds} from "../units.js";
 
 const file = "trace.yaml", ranks = 8, layers = [2, 3, 3, 3, 3, 3, 3, 2];
 const kinds = ["first", "second", "third"];
@@ -10,10 +10,8 @@ const wrong = {
   second: {faults: "", layers: [2, 3, 5, 2, 3, 3, 2, 2]},
   third: {faults: "faults: [{nvlink: 3, rate: 0.002}]\n", layers},
 };
-function dealt(s) {
-  const {layers: all} = wrong[s.kind], moved = Number(s.moved), from = Number(s.from);
-  return all.map((count, rank) => rank === from ? Math.max(1, count - moved) : rank === 0 ? count + Math.min(moved, all[from] - 1) : count);
-}
+// A layer may go from a rank to rank 0.
+const dealt = s => wrong[s.kind].layers.map((count, rank) => s.from === "none" ? count : rank === 0 ? count + 1 : count - (rank === Number(s.from)));
 const text = s => `version: 1
 name: the ${s.kind} trace
 model: {family: gpt, layers: 22, hidden: 2304, heads: 24, vocabulary: 32000, sequence: 1024}
@@ -25,7 +23,7 @@ training: {precision: fp16, attention: unfused}
 framework: megatron-2022
 ${wrong[s.kind].faults}`;
 const asked = s => ({words: ["run", file, "--format", "json"], files: {[file]: text(s)}});
-const untouched = (kind, m = "8") => ({kind, m, from: "5", moved: "0"});
+const untouched = (kind, m = "8") => ({kind, m, from: "none"});
 const idle = ["bubble", "pipeline_comm", "data_comm"];
 const busiest = ({json}) => least(json.ranks, rank => -rank.busy_s);
 
@@ -40,15 +38,14 @@ export default {
   controls: [
     {key: "kind", label: "Trace", value: "first", options: kinds},
     {key: "m", label: "Micro-batches", value: "8", steps: ["2", "4", "8", "16", "24"]},
-    {key: "from", label: "Take layers from rank", value: "5", steps: ["1", "2", "3", "4", "5", "6", "7"]},
-    {key: "moved", label: "Layers that go from there to rank 0", value: "0", steps: ["0", "1", "2"]},
+    {key: "from", label: "A layer goes to rank 0 from rank", value: "none", steps: ["none", "1", "2", "3", "4", "5", "6", "7"]},
   ],
   commands: s => ({
     trace: {words: [...asked(s).words, "--svg", "timeline.svg", "--picture", "timeline"], made: ["timeline.svg"], files: asked(s).files},
-    before: asked({...s, moved: "0"}),
+    before: asked({...s, from: "none"}),
   }),
   show({trace: {json, made}}, s) {
-    const rows = json.ranks.map((rank, i) => ({cells: [`Rank ${rank.rank}`, whole(dealt(s)[i]), seconds(rank.busy_s),
+    const rows = json.ranks.map((rank, i) => ({cells: [`Rank ${rank.rank}`, String(dealt(s)[i]), seconds(rank.busy_s),
                                                        percent(1 - rank.busy_s / json.iteration_s)]}));
     const {bubble, pipeline_comm: sends, data_comm: gradients} = json.breakdown_s;
     return [
@@ -69,11 +66,11 @@ export default {
      right: ({one}) => least(idle.map(key => -one.json.breakdown_s[key])),
      hints: ["The second table adds it up."],
      why: ({one}) => `${seconds(one.json.breakdown_s.bubble).text} in which others compute, ${seconds(one.json.breakdown_s.pipeline_comm).text} for messages. A network twice as fast would not help.`},
-    {id: "mend", ask: "Mend the first trace without another GPU: move layers until its step is a tenth shorter. Eight micro-batches.",
+    {id: "mend", ask: "Mend the first trace without another GPU: move a layer so that its step is a tenth shorter. Eight micro-batches.",
      check: (s, {trace, before}) => wanted([s.kind === "first", "That is another trace."], [s.m === "8", `There are ${s.m} micro-batches.`],
                                            [trace.json.iteration_s <= .9 * before.json.iteration_s,
                                             `The step takes ${seconds(trace.json.iteration_s).text}; it took ${seconds(before.json.iteration_s).text}.`]),
-     hints: ["A slow rank with fewer layers is no longer slow.", "Take one layer from rank 5."],
+     hints: ["A slow rank with fewer layers is no longer slow.", "Take it from rank 5."],
      why: ({trace, before}) => `${seconds(before.json.iteration_s).text} become ${seconds(trace.json.iteration_s).text}. Rank 0 had time: embedding and two layers are less than three.`},
     {id: "work", ask: "The second trace: the rank that works longest has a sound GPU. What is wrong?",
      options: ["it has more layers than others", "its GPU is slow", "its link is slow"], commands: () => ({one: asked(untouched("second"))}),
