@@ -10,11 +10,13 @@ const tiny = ["model.hidden=32", "model.heads=2", "model.sequence=16"];
 
 // Words of the command that trains `steps` steps and compares them with one rank, which does the same.
 export function words(scenario, sets, steps) {
-  return ["measure", `scenarios/measure/${scenario}.yaml`, "--backend", "loopback", "--verify", "--steps", String(steps), "--format",
+  return ["measure", `scenarios/measure/${scenario}.yaml`, "--backend", "loopback", "--verify", "--steps", String(steps),
+    "--format",
           "json", "--quiet", ...[...tiny, ...sets].flatMap(set => ["--set", set])];
 }
 export function losses(scenario, sets, steps) {
-  const {status, stdout, stderr} = spawnSync(join(root, "build/release/rehearse"), words(scenario, sets, steps), {cwd: root, encoding: "utf8"});
+  const {status, stdout, stderr} = spawnSync(join(root, "build/release/rehearse"), words(scenario, sets, steps), {cwd: root,
+    encoding: "utf8"});
   // 1: over many steps the order of sums moves weights by more than --verify allows, which is meant for few.
   if (status > 1) throw new Error(stderr);
   return JSON.parse(stdout).verify.loss;
@@ -38,7 +40,8 @@ function servedCurve(rate, delay) {
 // PipeDream, AdamW: an update after each of 16 micro-batches, and the pipeline drains behind them: a point.
 export const passes = 16;
 const piped = "gpt-tiny-pp2-tp2-dp2-this-machine";
-export const pipedSets = ranks => ["model.layers=8", "model.tie_embeddings=false", "batch.global=16", "batch.micro=1", "schedule=pipedream",
+export const pipedSets = ranks => ["model.layers=8", "model.tie_embeddings=false", "batch.global=16", "batch.micro=1",
+  "schedule=pipedream",
                                    "training.learning_rate=0.003", `parallelism={pipeline: ${ranks}}`];
 
 const rounded = curve => curve.map(loss => Number(loss.toPrecision(4)));
@@ -49,7 +52,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const delayed = table(rates.map(rate => [rate, table(delays.map(delay => [delay, rounded(servedCurve(rate, delay))]))]));
   const pipedream = table(ranks.map(count => [count, rounded(losses(piped, pipedSets(count), passes))]));
   const text = value => JSON.stringify(value, null, 1).replace(/\[[^[\]]*\]/g, list => list.replace(/\s+/g, " "));
-  writeFileSync(join(root, "web/page/recorded.js"), `// Written by web/record.js. Losses of real trainings on a CPU, by this program's own kernels; the last of each kind of command:
+  writeFileSync(join(root, "web/page/recorded.js"),
+    `// Written by web/record.js. Losses of real trainings on a CPU, by this program's own kernels; the last of each kind of command:
 //   rehearse ${words(served, servedSets(rates.at(-1), delays.at(-1), block * blocks), 1).map(word => /[{ ]/.test(word) ? `'${word}'` : word).join(" ")}
 //   rehearse ${words(piped, pipedSets(ranks.at(-1)), passes).map(word => /[{ ]/.test(word) ? `'${word}'` : word).join(" ")}
 // A tiny GPT, the same sequences in every step.

@@ -45,7 +45,8 @@ export const score = {
   },
   // Without a hint and a wrong choice.
   unaided(lesson) {
-    return (lesson.tasks ?? []).map(task => this.of(lesson, task)).filter(({solved, hints, wrong}) => solved && hints + wrong === 0).length;
+    return (lesson.tasks ?? []).map(task => this.of(lesson, task)).filter(({solved, hints, wrong}) => solved && hints
+      + wrong === 0).length;
   },
   reset() {
     kept = {};

@@ -43,7 +43,8 @@ for (const [lesson, tasks] of Object.entries(solutions))
       for (const id of ids) {
         await select(page, id);
         assert.equal(await page.$(".state.solved"), null, `${id} is solved already`);
-        assert.ok((await page.$$(".options button")).length > 1 || /^Not yet\. ./.test(await state(page)), `${id} says what is missing`);
+        assert.ok((await page.$$(".options button")).length > 1 || /^Not yet\. ./.test(await state(page)),
+          `${id} says what is missing`);
         assert.match(await page.$eval(".tasks", one => one.lastElementChild.textContent), /Hint/);
       }
       assert.match(await page.$eval("#solved", one => one.textContent), /^0 of \d+ tasks solved$/);
@@ -53,13 +54,16 @@ for (const [lesson, tasks] of Object.entries(solutions))
 
     for (const [id, solution] of Object.entries(tasks))
       test(`${id} can be solved`, async () => {
-        const page = await fresh(typeof solution === "string" ? `#lesson=${lesson}` : `#${new URLSearchParams({lesson, ...solution})}`);
+        const page = await fresh(typeof solution === "string" ? `#lesson=${lesson}`
+          : `#${new URLSearchParams({lesson, ...solution})}`);
         // What is shown first may be solved by the same settings.
         if (await page.$eval(".numbers [aria-current]", one => one.dataset.task) !== id) await select(page, id);
         if (typeof solution === "string") {
-          const other = await page.$$eval(".options button", (all, right) => all.map(one => one.textContent).find(text => text !== right), solution);
+          const other = await page.$$eval(".options button", (all, right) => all.map(one => one.textContent).find(text =>
+            text !== right), solution);
           await choose(page, other);
-          await page.waitForFunction(() => document.querySelector(".tasks .state").textContent === "Not that one.", {timeout: 60000});
+          await page.waitForFunction(() => document.querySelector(".tasks .state").textContent === "Not that one.",
+            {timeout: 60000});
           await choose(page, solution);
         }
         await solved(page);
@@ -143,8 +147,10 @@ test("what was recorded is what the native program trains", async () => {
   near(late / block, delayed["0.5"]["2"][0]);
   near(losses("gpt-tiny-pp2-tp2-dp2-this-machine", pipedSets("4"), passes)[1], pipedream["4"][1]);
   // With the delay that they say: the program predicts it, too.
-  const {stdout} = spawnSync("build/release/rehearse", ["schedule", "pipedream", "--pipeline", "4", "--microbatches", "16", "--forward", "1ms",
-                                                        "--backward", "1ms", "--weight", "1ms", "--format", "json"], {cwd: root, encoding: "utf8"});
+  const {stdout} = spawnSync("build/release/rehearse", ["schedule", "pipedream", "--pipeline", "4", "--microbatches", "16",
+    "--forward", "1ms",
+                                                        "--backward", "1ms", "--weight", "1ms", "--format", "json"], {cwd: root,
+                                                          encoding: "utf8"});
   assert.deepEqual(JSON.parse(stdout).staleness, [3, 2, 1, 0]);
   await page.close();
 });

@@ -20,7 +20,8 @@ nodes: ${s.nodes}
 gpus: ${s.gpus}
 `;
 
-const asked = (s, method, ...more) => ({words: ["balance", file, "--set", `method=${method}`, "--format", "json", ...more], files: {[file]: text(s)}});
+const asked = (s, method, ...more) => ({words: ["balance", file, "--set", `method=${method}`, "--format", "json", ...more],
+  files: {[file]: text(s)}});
 const usual = {skew: "0.8", gpus: "8", nodes: "2", spare: "1"};
 
 export default {
@@ -43,20 +44,25 @@ export default {
   },
   show({best, eplb}) {
     const rows = best.json.max_over_mean.map((after, layer) => ({
-      cells: [`Layer ${layer}`, number(eplb.json.max_over_mean[layer], 4), number(after, 4), number(best.json.lower_bound[layer], 4)]}));
+      cells: [`Layer ${layer}`, number(eplb.json.max_over_mean[layer], 4), number(after, 4), number(best.json.lower_bound[layer],
+        4)]}));
     return [
       picture(best.made["best.svg"], "Loads of the GPUs with the best placement found"),
       picture(eplb.made["eplb.svg"], "Loads of the GPUs as EPLB places the experts"),
-      table({caption: "Load of the heaviest GPU over the mean", columns: ["", "EPLB", "Best found", "No placement is below"], rows}),
+      table({caption: "Load of the heaviest GPU over the mean", columns: ["", "EPLB", "Best found", "No placement is below"],
+        rows}),
       note(`${experts} experts in each of four layers, ${whole(best.json.phy2log[0].length).text} copies in all.`),
     ];
   },
   tasks: [
-    {id: "even", ask: "A skew of 1.2 on eight GPUs: let no GPU of any layer carry more than 1.05 times the mean, with the best placement.",
+    {id: "even", ask: `A skew of 1.2 on eight GPUs: let no GPU of any layer carry more than 1.05 times the mean, with the best
+     placement.`,
      check: (s, {best}) => wanted([s.skew === "1.2", `The skew is ${s.skew}.`], [s.gpus === "8", `There are ${s.gpus} GPUs.`],
-                                  [Math.max(...best.json.max_over_mean) <= 1.05, `The heaviest carries ${number(Math.max(...best.json.max_over_mean)).text} times the mean.`]),
+                                  [Math.max(...best.json.max_over_mean) <= 1.05, `The heaviest carries
+                                    ${number(Math.max(...best.json.max_over_mean)).text} times the mean.`]),
      hints: ["Look at the bound: more slots do not move it.", "Groups of experts stay within a node. How many nodes are there?"],
-     why: ({best}) => `${number(Math.max(...best.json.max_over_mean), 4).text}: in one node every copy may go to every GPU. With two, a heavy group keeps its node busy.`},
+     why: ({best}) => `${number(Math.max(...best.json.max_over_mean), 4).text}: in one node every copy may go to every GPU. With
+       two, a heavy group keeps its node busy.`},
     {id: "greedy", ask: "EPLB is greedy. Find loads for which it is 20 % above the best placement in some layer.",
      check: (s, {best, eplb}) => {
        const most = Math.max(...best.json.max_over_mean.map((one, layer) => eplb.json.max_over_mean[layer] / one - 1));
@@ -72,14 +78,18 @@ export default {
        return json.max_over_mean[0] > json.lower_bound[0] + 1e-6 ? 0 : share > .85 * json.max_over_mean[0] ? 1 : 2;
      },
      hints: ["How much of all tokens does the busiest expert get, and how much is an eighth?"],
-     why: () => `The busiest expert gets ${percent(Math.max(...loads(1.2, 0)) / loads(1.2, 0).reduce((sum, one) => sum + one)).text} of all tokens, and an eighth is 12.5 %. Only a copy divides it.`},
+     why: () => `The busiest expert gets
+       ${percent(Math.max(...loads(1.2, 0)) / loads(1.2, 0).reduce((sum, one) => sum + one)).text} of all tokens, and an eighth is
+       12.5 %. Only a copy divides it.`},
     {id: "more", ask: "From 8 to 16 GPUs in two nodes, one spare slot each, a skew of 0.8. With EPLB, the heaviest over the mean …",
-     options: ["falls", "hardly changes", "rises"], commands: () => ({few: asked(usual, "eplb"), many: asked({...usual, gpus: "16"}, "eplb")}),
+     options: ["falls", "hardly changes", "rises"], commands: () => ({few: asked(usual, "eplb"), many: asked({...usual,
+       gpus: "16"}, "eplb")}),
      right({few, many}) {
        const [a, b] = [few, many].map(({json}) => json.max_over_mean.reduce((sum, one) => sum + one) / json.max_over_mean.length);
        return b < .98 * a ? 0 : b > 1.02 * a ? 2 : 1;
      },
      hints: ["What is a fair share of a GPU, and how does an expert compare with it?"],
-     why: ({few, many}) => `From ${number(Math.max(...few.json.max_over_mean), 4).text} to ${number(Math.max(...many.json.max_over_mean), 4).text} in the worst layer: shares get smaller, and experts do not.`},
+     why: ({few, many}) => `From ${number(Math.max(...few.json.max_over_mean), 4).text} to
+       ${number(Math.max(...many.json.max_over_mean), 4).text} in the worst layer: shares get smaller, and experts do not.`},
   ],
 };

@@ -8,7 +8,8 @@ const layout = degree => `{context: ${degree}, zero: 1}`;
 const set = s => ["--set", "batch.global=8", "--set", `batch.sequence=${s.sequence}`, "--set", "training.recompute=full", "--set",
                   `training.context=${s.way}`, "--set", `training.context_balance=${s.balance === "yes"}`, "--set",
                   `cluster.links.scale_up.bandwidth=${s.wire}`];
-const compared = s => ({words: ["compare", scenario, ...set(s), "--vary", `parallelism=${degrees.map(layout).join(",")}`, "--format", "json"]});
+const compared = s => ({words: ["compare", scenario, ...set(s), "--vary", `parallelism=${degrees.map(layout).join(",")}`,
+  "--format", "json"]});
 const usual = {degree: "8", sequence: "65536", way: "ring", balance: "yes", wire: "450GB/s"};
 const at = (answer, degree) => answer.json.rows[degrees.indexOf(degree)];
 
@@ -22,14 +23,17 @@ export default {
     the last tokens have the most work, so each GPU may take a piece from either end. Here Llama 3 8B trains on one DGX H100.</p>`,
   controls: [
     {key: "degree", label: "GPUs that share a sequence, in the picture", value: "8", steps: degrees},
-    {key: "sequence", label: "Tokens of a sequence", value: "65536", steps: ["8192", "16384", "32768", "65536", "131072", "262144"]},
+    {key: "sequence", label: "Tokens of a sequence", value: "65536", steps: ["8192", "16384", "32768", "65536", "131072",
+      "262144"]},
     {key: "way", label: "Way of attention", value: "ring", options: ["ring", "all-gather", "all-to-all"]},
     {key: "balance", label: "A piece from either end", value: "yes", options: ["yes", "no"]},
-    {key: "wire", label: "NVLink, one way (H100: 450)", value: "450GB/s", steps: ["12.5GB/s", "25GB/s", "50GB/s", "100GB/s", "450GB/s"]},
+    {key: "wire", label: "NVLink, one way (H100: 450)", value: "450GB/s", steps: ["12.5GB/s", "25GB/s", "50GB/s", "100GB/s",
+      "450GB/s"]},
   ],
   commands: s => ({
     degrees: compared(s),
-    memory: {words: ["run", scenario, ...set(s), "--set", `parallelism=${layout(s.degree)}`, "--format", "json", "--svg", "memory.svg",
+    memory: {words: ["run", scenario, ...set(s), "--set", `parallelism=${layout(s.degree)}`, "--format", "json", "--svg",
+      "memory.svg",
                      "--picture", "memory"], made: ["memory.svg"]},
   }),
   show({degrees: all, memory}, s, choose) {
@@ -43,7 +47,8 @@ export default {
     }));
     return [
       table({caption: "One step of eight sequences, by how many GPUs share one",
-             columns: ["", "Iteration", "MFU", "Waits for keys and values", "Sent for it", "Activations at the peak", "On the device", "Fits"], rows}),
+             columns: ["", "Iteration", "MFU", "Waits for keys and values", "Sent for it", "Activations at the peak",
+               "On the device", "Fits"], rows}),
       picture(memory.made["memory.svg"], `Memory of a GPU when ${s.degree} share a sequence`),
     ];
   },
@@ -56,8 +61,10 @@ export default {
                      [!run.fits || degrees[fewest] === s.degree, "Fewer GPUs would do."]);
      },
      hints: ["The column “Fits” has an answer for every degree."],
-     why: ({degrees: all}, s) => `${s.degree} GPUs: ${gibibytes(at(all, s.degree).peak_memory_bytes.device).text} on each. Activations shrink with the tokens of a GPU; the states do not.`},
-    {id: "mask", ask: "Ring, eight GPUs, 65,536 tokens: how much longer is the step if each GPU takes one piece in order, without balance?",
+     why: ({degrees: all}, s) => `${s.degree} GPUs: ${gibibytes(at(all, s.degree).peak_memory_bytes.device).text} on each.
+       Activations shrink with the tokens of a GPU; the states do not.`},
+    {id: "mask", ask: `Ring, eight GPUs, 65,536 tokens: how much longer is the step if each GPU takes one piece in order, without
+     balance?`,
      options: ["as long: all have as many tokens", "a quarter to a half longer", "twice as long or more"],
      commands: () => ({even: compared(usual), uneven: compared({...usual, balance: "no"})}),
      right: ({even, uneven}) => {
@@ -65,21 +72,25 @@ export default {
        return ratio < 1.1 ? 0 : ratio < 1.75 ? 1 : 2;
      },
      hints: ["The GPU with the last tokens attends to all, the first to an eighth; but attention is not all of the step."],
-     why: ({even, uneven}) => `${seconds(at(even, "8").iteration_s).text} become ${seconds(at(uneven, "8").iteration_s).text}: in each turn of the ring somebody has the whole block.`},
+     why: ({even, uneven}) => `${seconds(at(even, "8").iteration_s).text} become ${seconds(at(uneven, "8").iteration_s).text}: in
+       each turn of the ring somebody has the whole block.`},
     {id: "bytes", ask: "Which way sends the fewest bytes for Llama 3 8B (32 heads, 8 of them for keys and values) on eight GPUs?",
      options: ["ring", "all-gather", "all-to-all"],
      commands: () => Object.fromEntries(["ring", "all-gather", "all-to-all"].map(way => [way, compared({...usual, way})])),
      right: answers => least(["ring", "all-gather", "all-to-all"].map(way => at(answers[way], "8").traffic.per_gpu_bytes.context)),
      hints: ["A ring hands on what everybody has; an all-to-all sends each token to one place."],
-     why: answers => ["ring", "all-gather", "all-to-all"].map(way => `${way}: ${gigabytes(at(answers[way], "8").traffic.per_gpu_bytes.context).text}`).join(", ") +
+     why: answers => ["ring", "all-gather", "all-to-all"].map(way => `${way}:
+       ${gigabytes(at(answers[way], "8").traffic.per_gpu_bytes.context).text}`).join(", ") +
        ". The price of all-to-all: it cannot go beyond the number of heads."},
-    {id: "wire", ask: "Make NVLink as slow as 25 GB/s, keep eight GPUs to a sequence, and bring the waiting for keys and values below 10 % of the step.",
+    {id: "wire", ask: `Make NVLink as slow as 25 GB/s, keep eight GPUs to a sequence, and bring the waiting for keys and values
+     below 10 % of the step.`,
      check: (s, {degrees: all}) => {
        const run = at(all, s.degree), share = run.error ? 1 : run.breakdown_s.context_comm / run.iteration_s;
        return wanted([s.wire === "25GB/s", `NVLink has ${s.wire}.`], [s.degree === "8", `${s.degree} GPUs share a sequence.`],
                      [share < .1, `${percent(share).text} of the step waits.`]);
      },
      hints: ["Attention grows with the square of the tokens, what is sent only with the tokens."],
-     why: (_, s) => `With ${Number(s.sequence).toLocaleString("en")} tokens there is enough attention to hide what travels. Long sequences bear slow wires.`},
+     why: (_, s) => `With ${Number(s.sequence).toLocaleString("en")} tokens there is enough attention to hide what travels. Long
+       sequences bear slow wires.`},
   ],
 };

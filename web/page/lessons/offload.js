@@ -6,7 +6,8 @@ const scenario = "scenarios/gpt-10b-offload-1xv100.yaml";
 const places = ["device", "host", "nvme"];
 
 const where = place => `training.offload={optimizer: ${place}, gradients: ${place === "nvme" ? "host" : place}}`;
-const setOf = s => ["--set", `cluster.host.pcie.bandwidth=${s.wire}`, "--set", `cluster.host.memory_bandwidth=${s.memory}`, "--set", where(s.optimizer)];
+const setOf = s => ["--set", `cluster.host.pcie.bandwidth=${s.wire}`, "--set", `cluster.host.memory_bandwidth=${s.memory}`,
+  "--set", where(s.optimizer)];
 const compared = s => ({words: ["compare", scenario, ...setOf(s), "--vary", "batch.global=4,8,16,32,64,128", "--format", "json"]});
 const efficient = json => json.offload_efficiency?.simulated ?? null;
 const usual = {optimizer: "host", wire: "12GB/s", memory: "200GB/s"};
@@ -54,25 +55,36 @@ export default {
   },
   tasks: [
     {id: "efficiency", ask: "States on the host, wire and memory as at first: reach an efficiency of 80 %.",
-     check: (s, {memory: {json}}) => wanted([s.optimizer === "host" && s.wire === "12GB/s" && s.memory === "200GB/s", "Leave the machine as it is at first."],
+     check: (s, {memory: {json}}) => wanted([s.optimizer === "host" && s.wire === "12GB/s" && s.memory === "200GB/s",
+       "Leave the machine as it is at first."],
                                             [efficient(json) >= .8, `It is ${percent(efficient(json)).text}.`]),
      hints: ["The update takes as long for a step of one micro-batch as for one of many."],
-     why: ({memory: {json}}, s) => `${s.steps} micro-batches: ${percent(efficient(json)).text}. The host updates once a step, so large batches hide it.`},
-    {id: "bottleneck", ask: "One micro-batch in a step: what helps more, a wire of 25 GB/s in place of 12, or a memory of the host of 400 GB/s in place of 200?",
-     options: ["the wire", "the memory"], commands: () => ({wire: compared({...usual, wire: "25GB/s"}), memory: compared({...usual, memory: "400GB/s"})}),
+     why: ({memory: {json}}, s) => `${s.steps} micro-batches: ${percent(efficient(json)).text}. The host updates once a step, so
+       large batches hide it.`},
+    {id: "bottleneck", ask: `One micro-batch in a step: what helps more, a wire of 25 GB/s in place of 12, or a memory of the host
+     of 400 GB/s in place of 200?`,
+     options: ["the wire", "the memory"], commands: () => ({wire: compared({...usual, wire: "25GB/s"}), memory: compared({...usual,
+       memory: "400GB/s"})}),
      right: ({wire, memory}) => least([wire, memory].map(answer => answer.json.rows[0].iteration_s)),
      hints: ["The CPU reads and writes 12 bytes of states and more for each parameter; 4 travel."],
-     why: ({wire, memory}) => `${seconds(wire.json.rows[0].iteration_s).text} with the wire, ${seconds(memory.json.rows[0].iteration_s).text} with the memory: Adam on the host is bound by its memory.`},
+     why: ({wire, memory}) => `${seconds(wire.json.rows[0].iteration_s).text} with the wire,
+       ${seconds(memory.json.rows[0].iteration_s).text} with the memory: Adam on the host is bound by its memory.`},
     {id: "disk", ask: "The host may hold 30 GiB at most. Reach an efficiency of 75 % all the same, wire and memory as at first.",
-     check: (s, {memory: {json}}) => wanted([s.wire === "12GB/s" && s.memory === "200GB/s", "Leave the machine as it is at first."], [s.optimizer !== "device" && json.fits, "This does not fit."],
-                                            [(json.tiers.host?.peak_bytes ?? 0) <= 30 * 2 ** 30, `The host holds ${gibibytes(json.tiers.host?.peak_bytes).text}.`],
+     check: (s, {memory: {json}}) => wanted([s.wire === "12GB/s" && s.memory === "200GB/s",
+       "Leave the machine as it is at first."], [s.optimizer !== "device" && json.fits, "This does not fit."],
+                                            [(json.tiers.host?.peak_bytes ?? 0) <= 30 * 2 ** 30, `The host holds
+                                              ${gibibytes(json.tiers.host?.peak_bytes).text}.`],
                                             [efficient(json) >= .75, `Efficiency is ${percent(efficient(json)).text}.`]),
      hints: ["Disks are slower, but there is a third place.", "And more micro-batches."],
-     why: ({memory: {json}}) => `${gibibytes(json.tiers.nvme.peak_bytes).text} are on disks, and still ${percent(efficient(json)).text}: they are read and written once a step.`},
+     why: ({memory: {json}}) => `${gibibytes(json.tiers.nvme.peak_bytes).text} are on disks, and still
+       ${percent(efficient(json)).text}: they are read and written once a step.`},
     {id: "without", ask: "Without offload: how many times the memory of this GPU would be needed?",
-     options: ["about twice", "about four times", "about seven times"], commands: () => ({all: compared({...usual, optimizer: "device"})}),
-     right: ({all}) => least([2, 4, 7].map(times => Math.abs(Math.log(all.json.rows[0].tiers.device.peak_bytes / all.json.rows[0].tiers.device.capacity_bytes / times)))),
+     options: ["about twice", "about four times", "about seven times"], commands: () => ({all: compared({...usual,
+       optimizer: "device"})}),
+     right: ({all}) => least([2, 4, 7].map(times =>
+       Math.abs(Math.log(all.json.rows[0].tiers.device.peak_bytes / all.json.rows[0].tiers.device.capacity_bytes / times)))),
      hints: ["10 billion parameters, 16 bytes each, and DeepSpeed's copies."],
-     why: ({all}) => `${gibibytes(all.json.rows[0].tiers.device.peak_bytes).text} on a device of ${gibibytes(all.json.rows[0].tiers.device.capacity_bytes).text}.`},
+     why: ({all}) => `${gibibytes(all.json.rows[0].tiers.device.peak_bytes).text} on a device of
+       ${gibibytes(all.json.rows[0].tiers.device.capacity_bytes).text}.`},
   ],
 };

@@ -17,7 +17,8 @@ link: {nic: 10Gb/s, nvlink: 150GB/s, latency: 5us}
 chunks: 100
 `;
 
-const asked = (s, planner, ...more) => ({words: ["reshard", file, "--set", `strategy=${s.strategy}`, "--set", `planner=${planner}`, "--format", "json", ...more],
+const asked = (s, planner, ...more) => ({words: ["reshard", file, "--set", `strategy=${s.strategy}`, "--set", `planner=${planner}`,
+  "--format", "json", ...more],
                                          files: {[file]: text(s)}});
 const elements = 1024 * 1024 * 512;
 const usual = {source: "[2, 4]", from: "RS01R", destination: "[2, 4]", to: "S01RR", strategy: "broadcast", nic: "host"};
@@ -52,26 +53,39 @@ export default {
     ];
   },
   tasks: [
-    {id: "once", ask: "From S0RR to RRR, meshes [2, 4] and a NIC for a host: without broadcast, let the busiest NIC carry the tensor no more than once.",
-     check: (s, {plan: {json}}) => wanted([s.from === "S0RR" && s.to === "RRR" && s.source === "[2, 4]" && s.destination === "[2, 4]" && s.nic === "host", "This is another resharding."],
+    {id: "once", ask: `From S0RR to RRR, meshes [2, 4] and a NIC for a host: without broadcast, let the busiest NIC carry the
+     tensor no more than once.`,
+     check: (s, {plan: {json}}) => wanted([s.from === "S0RR" && s.to === "RRR" && s.source === "[2, 4]" &&
+       s.destination === "[2, 4]" && s.nic === "host", "This is another resharding."],
                                           [!["broadcast", "auto"].includes(s.strategy), "Choose another strategy."],
-                                          [json.makespan <= elements, `It carries the tensor ${number(json.makespan / elements).text} times.`]),
+                                          [json.makespan <= elements, `It carries the tensor
+                                            ${number(json.makespan / elements).text} times.`]),
      hints: ["Send each host a part once, and let its GPUs gather over NVLink."],
-     why: ({plan: {json}}) => `${seconds(json.time_s).text}. Sending to each GPU by itself carries the tensor four times through one NIC.`},
-    {id: "planner", ask: "The resharding as at first, from RS01R to S01RR: how much longer does the naive planner take than the best?",
-     options: ["as long", "half as long again", "nearly twice as long", "four times as long"], commands: () => ({best: asked(usual, "best"), naive: asked(usual, "naive")}),
+     why: ({plan: {json}}) => `${seconds(json.time_s).text}. Sending to each GPU by itself carries the tensor four times through
+       one NIC.`},
+    {id: "planner", ask: `The resharding as at first, from RS01R to S01RR: how much longer does the naive planner take than the
+     best?`,
+     options: ["as long", "half as long again", "nearly twice as long", "four times as long"], commands: () => ({best: asked(usual,
+       "best"), naive: asked(usual, "naive")}),
      right: ({best, naive}) => least([1, 1.5, 2, 4].map(times => Math.abs(Math.log(naive.json.time_s / best.json.time_s / times)))),
      hints: ["The second table has both."],
-     why: ({best, naive}) => `${seconds(best.json.time_s).text} and ${seconds(naive.json.time_s).text}. With ${best.json.tasks.length} pieces the order decides whether NICs wait for each other.`},
-    {id: "free", ask: "Find a resharding of two pieces or more for which the order does not matter: the best planner is no quicker than the naive one.",
-     check: (s, {plan, naive}) => wanted([s.planner === "best", "Select the best planner."], [plan.json.tasks.length >= 2, "There is one piece."],
-                                         [plan.json.time_s >= .999 * naive.json.time_s, `The best is ${percent(1 - plan.json.time_s / naive.json.time_s).text} quicker.`]),
-     hints: ["Where every host sends to one host and receives from one, nobody gets in the way.", "Cut both meshes in the same way."],
+     why: ({best, naive}) => `${seconds(best.json.time_s).text} and ${seconds(naive.json.time_s).text}. With
+       ${best.json.tasks.length} pieces the order decides whether NICs wait for each other.`},
+    {id: "free", ask: `Find a resharding of two pieces or more for which the order does not matter: the best planner is no quicker
+     than the naive one.`,
+     check: (s, {plan, naive}) => wanted([s.planner === "best", "Select the best planner."], [plan.json.tasks.length >= 2,
+       "There is one piece."],
+                                         [plan.json.time_s >= .999 * naive.json.time_s, `The best is
+                                           ${percent(1 - plan.json.time_s / naive.json.time_s).text} quicker.`]),
+     hints: [`Where every host sends to one host and receives from one, nobody gets in the way.`,
+       "Cut both meshes in the same way."],
      why: ({plan: {json}}) => `${json.tasks.length} pieces, and no NIC is wanted twice at a time.`},
     {id: "nic", ask: "A NIC for each of the four GPUs of a host in place of one for the host, all else as at first. It takes …",
-     options: ["as long", "about half as long", "about a quarter"], commands: () => ({host: asked(usual, "best"), gpu: asked({...usual, nic: "gpu"}, "best")}),
+     options: ["as long", "about half as long", "about a quarter"], commands: () => ({host: asked(usual, "best"),
+       gpu: asked({...usual, nic: "gpu"}, "best")}),
      right: ({host, gpu}) => least([1, 2, 4].map(times => Math.abs(Math.log(host.json.time_s / gpu.json.time_s / times)))),
      hints: ["Are all four GPUs of a host wanted?"],
-     why: ({host, gpu}) => `${seconds(host.json.time_s).text} become ${seconds(gpu.json.time_s).text}: every GPU has its part, so all NICs work.`},
+     why: ({host, gpu}) => `${seconds(host.json.time_s).text} become ${seconds(gpu.json.time_s).text}: every GPU has its part, so
+       all NICs work.`},
   ],
 };

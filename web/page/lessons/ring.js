@@ -4,7 +4,8 @@ import {gibibytes, number, rate, seconds, whole} from "../units.js";
 
 const algorithms = ["ring-all-reduce", "ring-reduce-scatter", "ring-all-gather", "tree-all-reduce", "pairwise-all-to-all",
                     "chain-broadcast"];
-const asked = (name, ranks, perNode, size) => ({words: ["collective", name, "--ranks", ranks, "--per-node", perNode, "--size", size, "--format", "json"]});
+const asked = (name, ranks, perNode, size) => ({words: ["collective", name, "--ranks", ranks, "--per-node", perNode, "--size",
+  size, "--format", "json"]});
 const sent = json => json.bytes_sent_per_rank / json.size_bytes;
 
 // The picture holds every step as a group of its own; those to come are faint.
@@ -53,7 +54,8 @@ export default {
   title: "A ring all-reduce, step by step",
   text: `<p>Each rank has an array of its own, and all want the sum. Cut it into as many chunks as there are ranks and let every rank
     send one chunk to its neighbour at a time: after n&nbsp;−&nbsp;1 steps that add, each has one chunk of the sum, and
-    n&nbsp;−&nbsp;1 more that copy bring it to all. Whatever n is, a rank sends a little less than twice its array: that is why rings
+    n&nbsp;−&nbsp;1 more that copy bring it to all. Whatever n is,
+      a rank sends a little less than twice its array: that is why rings
     carry the gradients of data parallelism. Press Play, or move through the steps.</p>`,
   controls: [
     {key: "algorithm", label: "Algorithm", value: "ring-all-reduce", options: algorithms},
@@ -76,7 +78,8 @@ export default {
       drawn,
       table({caption: `On ${json.cluster}`,
              columns: ["Algorithm", "Time", "Bandwidth on the bus", "Each rank sends", "Chunks", "Steps"],
-             rows: [{cells: [json.algorithm, seconds(json.time_s), rate(json.busbw_bytes_per_s), gibibytes(json.bytes_sent_per_rank),
+             rows: [{cells: [json.algorithm, seconds(json.time_s), rate(json.busbw_bytes_per_s),
+               gibibytes(json.bytes_sent_per_rank),
                              whole(json.chunks), whole(json.steps.length)]}]}),
       json.chosen_by_nccl ? note("NCCL would choose this one here.") : note("NCCL would choose another one here."),
     ];
@@ -95,16 +98,21 @@ export default {
        return all === scatter + gather ? 2 : all > scatter + gather ? 0 : 1;
      },
      hints: ["Watch the steps of the ring: what do the first half and the second do?"],
-     why: answers => `${gibibytes(answers["ring-all-reduce"].json.bytes_sent_per_rank).text} either way: they are its two halves. ZeRO uses them one by one, so it sends no more.`},
+     why: answers => `${gibibytes(answers["ring-all-reduce"].json.bytes_sent_per_rank).text} either way: they are its two halves.
+       ZeRO uses them one by one, so it sends no more.`},
     {id: "small", ask: "Find an array and a machine for which NCCL would choose a tree and not a ring, and show it.",
-     check: (s, {one: {json}}) => wanted([s.algorithm === "tree-all-reduce", "Choose the tree."], [json.chosen_by_nccl, "Here NCCL would choose another one."]),
-     hints: ["A tree has fewer steps, a ring sends less. When do steps matter more?", "Small arrays, many ranks, one of them in a node."],
-     why: ({one: {json}}) => `${json.steps.length} steps: with ${gibibytes(json.size_bytes).text} each step is mostly waiting for the first byte.`},
+     check: (s, {one: {json}}) => wanted([s.algorithm === "tree-all-reduce", "Choose the tree."], [json.chosen_by_nccl,
+       "Here NCCL would choose another one."]),
+     hints: ["A tree has fewer steps, a ring sends less. When do steps matter more?",
+       "Small arrays, many ranks, one of them in a node."],
+     why: ({one: {json}}) => `${json.steps.length} steps: with ${gibibytes(json.size_bytes).text} each step is mostly waiting for
+       the first byte.`},
     {id: "node", ask: "A ring of eight ranks and 1 GiB: four of them in a node in place of all eight. It takes …",
      options: ["about as long", "about twice as long", "about eight times as long"],
      commands: () => ({all: asked("ring-all-reduce", "8", "8", "1GiB"), four: asked("ring-all-reduce", "8", "4", "1GiB")}),
      right: ({all, four}) => least([1, 2, 8].map(times => Math.abs(Math.log(four.json.time_s / all.json.time_s / times)))),
      hints: ["NCCL lays several rings, so that each of the four NICs carries one."],
-     why: ({all, four}) => `${seconds(all.json.time_s).text} become ${seconds(four.json.time_s).text}. A ring is as fast as its slowest link, and four NICs together are slower than NVLink.`},
+     why: ({all, four}) => `${seconds(all.json.time_s).text} become ${seconds(four.json.time_s).text}. A ring is as fast as its
+       slowest link, and four NICs together are slower than NVLink.`},
   ],
 };

@@ -56,7 +56,8 @@ export default {
     return [
       ...found.map(([file, {made, json}]) => picture(made[file], facts(json))),
       found.length ? table({caption: "What each takes",
-                            columns: ["Schedule", "Time", "Bubble", "Most held by a rank (micro-batches)", "No order is faster than"],
+                            columns: ["Schedule", "Time", "Bubble", "Most held by a rank (micro-batches)",
+                              "No order is faster than"],
                             rows: found.map(([, answer]) => row(answer))}) : null,
     ];
   },
@@ -65,26 +66,35 @@ export default {
      check: (s, {left}) => wanted([s.left === "gpipe", "The first schedule is another."], [s.p === "4", `There are ${s.p} ranks.`],
                                   [s.f === s.b && s.b === s.w && s.transfer === "0", "Times differ."],
                                   [left.json?.bubble_rate <= .1, `Its bubble is ${percent(left.json?.bubble_rate).text}.`]),
-     hints: ["The bubble does not depend on how long a micro-batch takes, but on how many there are.", "(K − 1)/(K + M − 1) for K ranks and M micro-batches."],
-     why: ({left: {json}}) => `${json.microbatches} micro-batches: filling and draining take three of their times, however many there are. The price: rank 0 holds all ${Math.max(...json.peak_memory)} at once.`},
-    {id: "memory", ask: "Keep GPipe first, with 16 micro-batches or more. Find a second schedule whose bubble is no larger, and which holds no more micro-batches than there are ranks.",
-     check: (s, {left, right}) => wanted([s.left === "gpipe" && right, "Compare GPipe with another."], [Number(s.m) >= 16, `There are ${s.m} micro-batches.`],
-                                         [right?.json?.bubble_rate <= left.json?.bubble_rate + 1e-9, `The second has a bubble of ${percent(right?.json?.bubble_rate).text}.`],
+     hints: [`The bubble does not depend on how long a micro-batch takes, but on how many there are.`,
+       "(K − 1)/(K + M − 1) for K ranks and M micro-batches."],
+     why: ({left: {json}}) => `${json.microbatches} micro-batches: filling and draining take three of their times, however many
+       there are. The price: rank 0 holds all ${Math.max(...json.peak_memory)} at once.`},
+    {id: "memory", ask: `Keep GPipe first, with 16 micro-batches or more. Find a second schedule whose bubble is no larger, and
+     which holds no more micro-batches than there are ranks.`,
+     check: (s, {left, right}) => wanted([s.left === "gpipe" && right, "Compare GPipe with another."], [Number(s.m) >= 16, `There
+       are ${s.m} micro-batches.`],
+                                         [right?.json?.bubble_rate <= left.json?.bubble_rate + 1e-9, `The second has a bubble of
+                                           ${percent(right?.json?.bubble_rate).text}.`],
                                          [Math.max(...right?.json?.peak_memory ?? [Infinity]) <= s.p, "It holds more than that."]),
      hints: ["A backward pass frees what its forward pass has kept: run it as early as possible."],
      why: ({right: {json}}) => `${json.schedule} holds ${Math.max(...json.peak_memory)}: that is why nobody uses GPipe.`},
-    {id: "short", ask: "Four ranks, eight micro-batches; now the gradient of the weights takes 2 ms, the others 10 ms. Which has the smallest bubble?",
+    {id: "short", ask: `Four ranks, eight micro-batches; now the gradient of the weights takes 2 ms, the others 10 ms. Which has
+     the smallest bubble?`,
      options: shortW, commands: () => Object.fromEntries(shortW.map(name => [name, one(name, {...usual, w: "2"}, "one.svg")])),
      right: answers => least(shortW.map(name => answers[name].json.bubble_rate)),
      hints: ["What zero-bubble schedules fill holes with is W.", "Set the times and try them as the second schedule."],
-     why: answers => shortW.map(name => `${name}: ${percent(answers[name].json.bubble_rate).text}`).join(", ") + ". Who may hold more micro-batches starts more of them before the first backward."},
-    {id: "none", ask: "Find a schedule without any bubble that holds no more than 1F1B does: as many micro-batches as there are ranks, at least four.",
+     why: answers => shortW.map(name => `${name}: ${percent(answers[name].json.bubble_rate).text}`).join(", ")
+       + ". Who may hold more micro-batches starts more of them before the first backward."},
+    {id: "none", ask: `Find a schedule without any bubble that holds no more than 1F1B does: as many micro-batches as there are
+     ranks, at least four.`,
      check: (s, {left, right}) => {
        const fits = [left, right].map(answer => answer?.json).filter(Boolean).map(json =>
          json.bubble_rate < 1e-6 && Math.max(...json.peak_memory) <= Number(s.p) + 1e-9);
        return wanted([Number(s.p) >= 4, `There are ${s.p} ranks.`], [fits.some(Boolean), "Neither of the two does."]);
      },
      hints: ["Let every rank have two stages, one on the way down and one on the way back: a V.", "All three times must be alike."],
-     why: "In a V the first rank also has the last stage, so a micro-batch comes back to where it began: all ranks hold as much, and W fills every hole."},
+     why: `In a V the first rank also has the last stage, so a micro-batch comes back to where it began: all ranks hold as much,
+       and W fills every hole.`},
   ],
 };

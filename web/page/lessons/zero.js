@@ -8,7 +8,8 @@ const paper = "the paper's 16 bytes";
 const usual = {n: "64", micro: "1", copies: paper};
 
 function setOf(s) {
-  const set = ["--set", `cluster.nodes=${s.n / perNode}`, "--set", `batch.micro=${s.micro}`, "--set", `batch.global=${s.n * s.micro}`];
+  const set = ["--set", `cluster.nodes=${s.n / perNode}`, "--set", `batch.micro=${s.micro}`, "--set",
+    `batch.global=${s.n * s.micro}`];
   // What DeepSpeed of 2021 holds beside the states: flat gradients, and those that a step scales.
   if (s.copies === paper) set.push("--set", "framework.flat_gradient_bytes=0", "--set", "framework.step_gradient_bytes=0");
   return set;
@@ -56,27 +57,34 @@ export default {
   },
   tasks: [
     {id: "share", ask: "Stage 3: bring the states of a GPU below half a gigabyte.",
-     check: (s, {stages}) => wanted([s.stage === "3", `The picture shows stage ${s.stage}.`], [statesOf(stages, s.stage) < .5e9, `It holds ${gigabytes(statesOf(stages, s.stage)).text}.`]),
+     check: (s, {stages}) => wanted([s.stage === "3", `The picture shows stage ${s.stage}.`], [statesOf(stages, s.stage) < .5e9,
+       `It holds ${gigabytes(statesOf(stages, s.stage)).text}.`]),
      hints: ["What is shared among more GPUs is less for each."],
-     why: ({stages}, s) => `${gigabytes(statesOf(stages, 3)).text}: 16 bytes for each of 7.5 billion parameters, over ${s.n} GPUs.`},
+     why: ({stages}, s) => `${gigabytes(statesOf(stages, 3)).text}: 16 bytes for each of 7.5 billion parameters, over ${s.n}
+       GPUs.`},
     {id: "lowest", ask: "64 GPUs and no more: which is the lowest stage with which states take 20 GB or less? Select it.",
      check: (s, {stages}) => wanted([Number(s.n) <= 64, `There are ${s.n} GPUs.`],
-                                    [statesOf(stages, s.stage) <= 20e9, `Stage ${s.stage} takes ${gigabytes(statesOf(stages, s.stage)).text}.`],
+                                    [statesOf(stages, s.stage) <= 20e9, `Stage ${s.stage} takes
+                                      ${gigabytes(statesOf(stages, s.stage)).text}.`],
                                     [s.stage === "0" || statesOf(stages, Number(s.stage) - 1) > 20e9, "A lower one would do."]),
      hints: ["The column “All states” has the answer."],
-     why: ({stages}, s) => `Stage ${s.stage}: ${gigabytes(statesOf(stages, s.stage)).text}. Each stage costs something, so take the lowest that fits.`},
+     why: ({stages}, s) => `Stage ${s.stage}: ${gigabytes(statesOf(stages, s.stage)).text}. Each stage costs something, so take the
+       lowest that fits.`},
     {id: "traffic", ask: "Which sends more in a step of 64 GPUs: stage 1 or stage 3, and how much more?",
-     options: ["both the same", "stage 3: half as much again", "stage 3: twice as much", "stage 1"], commands: () => ({all: compared(usual)}),
+     options: ["both the same", "stage 3: half as much again", "stage 3: twice as much", "stage 1"], commands: () =>
+       ({all: compared(usual)}),
      right({all}) {
        const [one, three] = [1, 3].map(stage => all.json.rows[stage].traffic.data_parallel.bytes);
        return three < one ? 3 : least([1, 1.5, 2].map(ratio => Math.abs(three / one - ratio)));
      },
      hints: ["Count what travels: gradients are reduced, parameters are gathered. Stage 3 gathers once more, for the backward."],
-     why: ({all}) => [1, 3].map(stage => `stage ${stage}: ${gigabytes(all.json.rows[stage].traffic.data_parallel.bytes).text}`).join(", ") + ". The memory of the parameters costs one more gather."},
+     why: ({all}) => [1, 3].map(stage => `stage ${stage}:
+       ${gigabytes(all.json.rows[stage].traffic.data_parallel.bytes).text}`).join(", ") + ". The memory of the parameters costs one more gather."},
     {id: "left", ask: "Stage 2 on 1,024 GPUs: what are most of the states that are left?",
      options: ["parameters", "gradients", "optimizer states"], commands: () => ({all: compared({...usual, n: "1024"})}),
      right: ({all}) => least(["parameters", "gradients", "optimizer"].map(key => -all.json.rows[2].ranks[0].memory_bytes[key])),
      hints: ["Which of the three is not yet shared?"],
-     why: ({all}) => `${gigabytes(all.json.rows[2].ranks[0].memory_bytes.parameters).text} of ${gigabytes(statesOf(all, 2)).text}: no number of GPUs makes stage 2 smaller than the parameters.`},
+     why: ({all}) => `${gigabytes(all.json.rows[2].ranks[0].memory_bytes.parameters).text} of ${gigabytes(statesOf(all, 2)).text}:
+       no number of GPUs makes stage 2 smaller than the parameters.`},
   ],
 };
