@@ -1,5 +1,5 @@
 // The loss curves of web/page/recorded.js, trained by the native program on this machine's CPU: node web/record.js
-// A page cannot train. Losses do not hang on the clock, so any machine records the same (tests/recorded.test.js trains some anew).
+// A page cannot train. Losses do not hang on the clock, so any machine records the same (web/tests/tasks.test.js trains some anew).
 import {spawnSync} from "node:child_process";
 import {writeFileSync} from "node:fs";
 import {dirname, join} from "node:path";
