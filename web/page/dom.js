@@ -30,7 +30,9 @@ function merged(svg) {
 // A picture that the program drew. It is its own markup; it may be wider than the page, so it scrolls by itself, also by
 // keys. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes,
 // and many boxes are few paths: what is not there is not read, styled and laid out while somebody moves a slider.
-export function picture(svg, title) {
+export function picture(drawn, title) {
+  // What was set stands beside the picture, and would not fit into its heading.
+  const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with [^<]*\)(?=<\/text>)/, "$1");
   const frame = element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title});
   const words = element("span");
   const say = tip => {

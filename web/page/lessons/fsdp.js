@@ -49,7 +49,7 @@ export default {
       table({caption: `One step on ${8 * s.nodes} GPUs`, columns: ["", "Iteration", "MFU", "Waits for parameters and gradients",
         "of the step", "Sent",
                                                               "Parameters at the peak", "On the device", "Fits"], rows}),
-      picture(memory.made["memory.svg"], `Memory of a GPU, ${s.prefetch} layers gathered ahead`),
+      picture(memory.made["memory.svg"], `Memory of a GPU; layers gathered ahead: ${s.prefetch}`),
     ];
   },
   tasks: [
