@@ -32,7 +32,7 @@ function merged(svg) {
 // and many boxes are few paths: what is not there is not read, styled and laid out while somebody moves a slider.
 export function picture(drawn, title) {
   // What was set stands beside the picture, and would not fit into its heading.
-  const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with [^<]*\)(?=<\/text>)/, "$1");
+  const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with [^<]*\)(?=[^<)]*<\/text>)/, "$1");
   const frame = element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title});
   const words = element("span");
   const say = tip => {
