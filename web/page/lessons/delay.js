@@ -21,8 +21,8 @@ export default {
   id: "delay",
   name: "Servers and delay",
   title: "Parameter servers, delay, and what it does to the loss",
-  text: `<p>Workers may push gradients to servers, which update and send parameters back. Whoever waits for the slowest worker is
-    <em>synchronous</em>; a <em>delay</em> of d lets a worker compute with parameters that lack the last d updates. Steps get
+  text: `<p>Workers may push gradients to servers, which update and send parameters back. Where all wait for the slowest worker,
+    training is <em>synchronous</em>; a <em>delay</em> of d lets a worker compute with parameters that lack the last d updates. Steps get
     shorter where somebody is slow, and each step learns less. The first table is predicted for a GPT on eight A100; the losses
     were trained on a CPU with a tiny GPT, for a page cannot train. PipeDream delays inside a pipeline: early stages compute with
     weights that are older, and keep a version for each micro-batch under way.</p>`,
@@ -94,7 +94,7 @@ export default {
      hints: ["A delay hides the way to the servers and back.", "With four servers, choose the row of delay 1."],
      why: `With a delay the next step begins while gradients travel. What stays is the slow worker itself: a bounded delay only
        lends time.`},
-    {id: "steps", ask: "Learning rate 1: which delay still learns, but at 60 steps has the largest loss of those that fell?",
+    {id: "steps", ask: "Learning rate 1: one delay diverges. Which of the others has learned least after 60 steps?",
      options: delays.map(delay => `delay ${delay}`),
      right: () => least(delays.map(delay => last("1", delay)), loss => loss < delayed["1"]["0"][0] ? -loss : 0),
      hints: ["Set the learning rate of the curves to 1. One of the curves leaves the picture."],

@@ -95,7 +95,7 @@ export default {
        ${s.rate}.`],
                                          [json.job.goodput >= .95, `Goodput is ${percent(json.job.goodput).text}.`]),
      hints: ["Let ranks copy to their hosts, which write while training goes on.",
-       "Then a checkpoint stops for seconds: write it more often, and restart sooner."],
+       "Then a checkpoint hardly stops anything: write it more often, and restart sooner."],
      why: ({one: {json}}) => `A checkpoint stops training for ${seconds(json.job.checkpoint.stall_s).text}, so it may be written
        every ${(json.job.checkpoint_interval_s / 60).toFixed(0)} min.`},
     {id: "money", ask: `Failures rise from 1 to 16 in 1,000 node-days, with storage of 20 GB/s and the best interval. About how

@@ -83,7 +83,7 @@ export default {
      hints: ["What is large and cheap in unfused attention? The scores: tokens times tokens."],
      why: ({modes: all}, s) => `${s.mode}: ${gibibytes(runOf(all, "none").peak_memory_bytes.device).text} become
        ${gibibytes(runOf(all, s.mode).peak_memory_bytes.device).text}. Scores are large, and quickly computed again.`},
-    {id: "flash", ask: "And with flash attention, 8,192 tokens: how much of the device's memory does <em>selective</em> save?",
+    {id: "flash", ask: "With flash attention and 8,192 tokens: how much of the device's memory does <em>selective</em> save?",
      options: ["nothing", "about a tenth", "about a half"], commands: () => ({all: compared(usual)}),
      right: ({all}) => least([0, .1, .5].map(share => Math.abs(1 - runOf(all, "selective").peak_memory_bytes.device / runOf(all,
        "none").peak_memory_bytes.device - share))),

@@ -32,8 +32,8 @@ export default {
   id: "trace",
   name: "Reading a trace",
   title: "Reading a trace: who is slow, and who waits?",
-  text: `<p>A profiler shows when every rank works, not why it waits. Three traces of one training are wrong in three ways: find out
-    how. A rank that works all the time while others have gaps is where to look. A rank with gaps waits for somebody, and is seldom
+  text: `<p>A profiler shows when every rank works, not why it waits. Three traces of one training have a fault each, of three kinds:
+    find them. A rank that works all the time while others have gaps is where to look. A rank with gaps waits for somebody, and is seldom
     to blame. Whether a rank has too much work or works too slowly is seen in its boxes: compare a box with that of a neighbour,
     and with the layers that it has. Eight A100 in a pipeline with 1F1B.</p>`,
   controls: [
