@@ -177,7 +177,8 @@ std::string to_text(const Planned& planned, const page::TextStyle& style) {
 
   const auto names = row_names(question, answer);
   std::vector<GridSpan> spans;
-  for_each_row(answer, [&](std::uint32_t row, const reshard::Sending& s, char kind) {
+  // Named: the compiler of the page captures no structured bindings.
+  for_each_row(answer, [&, &question = question](std::uint32_t row, const reshard::Sending& s, char kind) {
     spans.push_back({row, on_the_nic(question, s.start), on_the_nic(question, s.end), kind, s.task});
   });
   GridOptions grid;
