@@ -114,7 +114,7 @@ int report_budget(const CommonOptions& common, const std::vector<Run>& runs, pub
     budget.removals.push_back({&effect, published::score(predicted(runs, against, *progress))});
   }
   progress.reset();
-  emit_report(common, {.text = [&] { return published::budget_text(budget); },
+  emit_report(common, {.text = [&] { return published::budget_text(budget, text_style(common)); },
                        .json = [&] { return published::budget_answer().json_text(budget); },
                        .csv = [&] { return published::budget_csv(budget); }});
   return 0;
@@ -163,7 +163,7 @@ int validate_against(const CommonOptions& common, const AgainstOptions& options,
   else
     emit_report(common, {.text =
                              [&] {
-                               return published::against_text(predictions, options.rows,
+                               return published::against_text(predictions, options.rows, text_style(common),
                                                               published::coverage(predictions, against.jobs));
                              },
                          .json = [&] { return published::against_answer().json_text(predictions); },

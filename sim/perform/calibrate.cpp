@@ -314,7 +314,7 @@ int calibrate(const cli::Calibration& options, const cli::Arguments& arguments, 
       write_stdout(common, report_csv(measured.profile));
       break;
     case Format::text:
-      write_stdout(common, report_text(measured, file));
+      write_stdout(common, page::fit(report_text(measured, file), cli::text_style(common).width));
   }
   return 0;
 }

@@ -373,7 +373,8 @@ int calibrate_gpu(const cli::Calibration& what, const CommonOptions& common) {
       write_stdout(common, report_csv(judged));
       break;
     case Format::text:
-      write_stdout(common, report_text(profile, probe, judged, refused.words, file));
+      write_stdout(common,
+                   page::fit(report_text(profile, probe, judged, refused.words, file), cli::text_style(common).width));
   }
   if (refused.hangs)
     std::_Exit(0);  // all is written; an orderly end would wait for NCCL, or destroy what its thread still uses

@@ -11,82 +11,109 @@
 #include <set>
 
 #include "base/json.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::published {
 namespace {
 
 double gib(double bytes) { return bytes / double(1 << 30); }
 
-std::string row_text(const Prediction& p) {
-  const auto& r = p.run;
-  std::string text = fmt::format("{:<22} {:<14} {:>5} GPUs", r.id, r.model.substr(0, 14), r.gpus.value_or(0));
-  if (!p.not_judged.empty()) return text + "  not judged: " + p.not_judged + "\n";
-  if (r.iteration_s)
-    text += fmt::format(" {:>10.3f} s {:>10.3f} s {:>+7.1f} %", p.iteration_s, *r.iteration_s, p.error() * 100);
-  if (p.measured_peak > 0)
-    text += fmt::format("  {:>6.1f} GiB {:>6.1f} GiB {:>+6.1f} %", gib(p.peak), gib(p.measured_peak),
-                        p.memory_error() * 100);
-  if (r.out_of_memory()) text += "  ran out of memory";
-  if (!p.fits) text += r.out_of_memory() ? ", as predicted" : "  PREDICTED NOT TO FIT";
-  return text + "\n";
+std::string percent(double share) { return fmt::format("{:.1f}", share * 100); }
+std::string signed_percent(double share) { return fmt::format("{:+.1f}", share * 100); }
+
+using Cells = std::vector<std::vector<std::string>>;
+std::string table(const Cells& rows, const page::TextStyle& style, std::vector<bool> words = {true}) {
+  return page::table(rows, page::Paint{style.color}, style.width, std::move(words));
 }
 
-std::string score_line(const Score& s) {
-  const auto rank = [&](double value) { return s.rows < 3 ? std::string("-") : fmt::format("{:.2f}", value); };
-  std::string text = fmt::format(
-      "{:<22} {:>5} {:>6.1f} {:>6} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5} {:>5} {:>7.1f}", s.table, s.rows, s.mean * 100,
-      s.forecast(Left::family).rows ? fmt::format("{:.1f}", s.forecast(Left::family).mean * 100) : "-", s.median * 100,
-      s.p90 * 100, s.bias * 100, rank(s.rank_time), rank(s.rank_rate), s.constant * 100);
-  if (s.memory_rows)
-    text += fmt::format("   {:>3} {:>5.1f} {:>+6.1f}", s.memory_rows, s.memory_mean * 100, s.memory_bias * 100);
-  else
-    text += "     -     -      -";
-  text += fmt::format("   {:>4} {:>4} {:>4} {:>4}", s.ran_fits, s.ran_unfit, s.failed_unfit, s.failed_fits);
-  return text + "\n";
+std::string rows_text(const Predictions& predictions, const page::TextStyle& style) {
+  Cells times{{"row", "model", "GPUs", "predicted s", "measured s", "error %"}};
+  Cells memory{{"row", "predicted GiB", "measured GiB", "error %", "verdict"}};
+  for (const auto& p : predictions) {
+    const auto& r = p.run;
+    if (p.not_judged.empty() && r.iteration_s)
+      times.push_back({r.id, r.model.substr(0, 14), std::to_string(r.gpus.value_or(0)),
+                       fmt::format("{:.3f}", p.iteration_s), fmt::format("{:.3f}", *r.iteration_s),
+                       signed_percent(p.error())});
+    std::string verdict = r.out_of_memory() ? "ran out of memory" : "";
+    if (!p.not_judged.empty())
+      verdict = "not judged: " + p.not_judged;
+    else if (!p.fits)
+      verdict += r.out_of_memory() ? ", as predicted" : "PREDICTED NOT TO FIT";
+    const bool sized = p.not_judged.empty() && p.measured_peak > 0;
+    if (sized || !verdict.empty())
+      memory.push_back({r.id, sized ? fmt::format("{:.1f}", gib(p.peak)) : "",
+                        sized ? fmt::format("{:.1f}", gib(p.measured_peak)) : "",
+                        sized ? signed_percent(p.memory_error()) : "", verdict});
+  }
+  std::string text;
+  if (times.size() > 1) text += table(times, style, {true, true}) + "\n";
+  if (memory.size() > 1) text += table(memory, style, {true, false, false, false, true}) + "\n";
+  return text;
 }
 
-constexpr const char* kHead =
-    "                                time, error in %                                   constant  memory, %        ran "
-    "     "
-    "failed\n"
-    "table                   rows   mean  fore- median    p90   bias  rank of     rate  rows  mean   bias    fits  not "
-    " not "
-    "fits\n"
-    "                                     cast                           s  FLOP/s\n";
+std::string times_text(const std::vector<Score>& scores, const page::TextStyle& style) {
+  Cells cells{{"table", "rows", "mean", "forecast", "median", "p90", "bias", "constant", "rank s", "FLOP/s"}};
+  for (const auto& s : scores)
+    if (s.rows) {
+      const auto rank = [&](double value) { return s.rows < 3 ? std::string("-") : fmt::format("{:.2f}", value); };
+      const auto& forecast = s.forecast(Left::family);
+      cells.push_back({s.table, std::to_string(s.rows), percent(s.mean), forecast.rows ? percent(forecast.mean) : "-",
+                       percent(s.median), percent(s.p90), signed_percent(s.bias), percent(s.constant),
+                       rank(s.rank_time), rank(s.rank_rate)});
+    }
+  if (cells.size() == 1) return "";
+  return "Time: error in %, that of the best constant rate, and rank correlations\n" + table(cells, style) + "\n";
+}
+
+// Tables that print memory, a failure, or rows that ran and were predicted not to fit; of the others all fit.
+std::string memory_text(const std::vector<Score>& scores, const page::TextStyle& style) {
+  Cells cells{{"table", "rows", "mean", "bias", "ran: fits", "not", "failed: not", "fits"}};
+  for (const auto& s : scores)
+    if (s.memory_rows + s.ran_unfit + s.failed_unfit + s.failed_fits)
+      cells.push_back({s.table, s.memory_rows ? std::to_string(s.memory_rows) : "-",
+                       s.memory_rows ? percent(s.memory_mean) : "-",
+                       s.memory_rows ? signed_percent(s.memory_bias) : "-", std::to_string(s.ran_fits),
+                       std::to_string(s.ran_unfit), std::to_string(s.failed_unfit), std::to_string(s.failed_fits)});
+  if (cells.size() == 1) return "";
+  return "Memory: error in %; predictions for rows that ran and for rows that failed\n" + table(cells, style) + "\n";
+}
 
 // What the four kinds of forecasts come to, in points of mean error over tables, and the groups that each leaves out.
-std::string forecasts_text(const Predictions& predictions, const Overall& o) {
-  std::string text =
-      "\nForecasts: predicted without the constants that only what is left out gave; mean |error| in %\n";
+std::string forecasts_text(const Predictions& predictions, const Overall& o, const page::TextStyle& style) {
+  std::string text = "\nForecasts: mean error in % without constants that only the left-out runs gave\n";
   for (const auto left : kLeft) {
     const auto groups = score_groups(predictions, left);
     const auto worst = std::max_element(groups.begin(), groups.end(),
                                         [](const auto& a, const auto& b) { return a.forecast < b.forecast; });
     if (worst == groups.end()) continue;
-    text += fmt::format("  {:<10} {:>5.1f} in the mean of tables; {} left out in turn, the worst {:.1f} ({})\n",
+    text += fmt::format("  {:<10} {:>5.1f} on average over tables; {} left out in turn, worst {:.1f} ({})\n",
                         name(left), o.forecast(left) * 100, groups.size(), worst->forecast * 100, worst->name);
   }
   if (const auto of = of_causes(predictions); of.tables > 0)
-    text += fmt::format("  of rows that have a cause {:.1f} in the mean of {} tables, {:.1f} with all constants\n",
+    text += fmt::format("  rows that have a cause: {:.1f} on average over {} tables, {:.1f} with all constants\n",
                         of.forecast * 100, of.tables, of.mean * 100);
   for (const auto left : kLeft) {
-    text += fmt::format("\n{:<46} {:>5} {:>6} {:>9} {:>6}\n", fmt::format("left out: its {}", name(left)), "rows",
-                        "mean", "forecast", "bias");
-    for (const auto& g : score_groups(predictions, left))
-      text += g.not_forecast.empty() ? fmt::format("{:<46} {:>5} {:>6.1f} {:>9.1f} {:>+6.1f}\n", g.name, g.rows,
-                                                   g.mean * 100, g.forecast * 100, g.bias * 100)
-                                     : fmt::format("{:<46} {:>5} {:>6.1f}  not forecast: {}\n", g.name, g.rows,
-                                                   g.mean * 100, g.not_forecast);
+    const auto groups = score_groups(predictions, left);
+    if (groups.empty()) continue;
+    Cells cells{{fmt::format("left out: its {}", name(left)), "rows", "mean", "forecast", "bias", ""}};
+    for (const auto& g : groups) {
+      const bool known = g.not_forecast.empty();
+      cells.push_back({g.name, std::to_string(g.rows), percent(g.mean), known ? percent(g.forecast) : "-",
+                       known ? signed_percent(g.bias) : "-", known ? "" : "not forecast: " + g.not_forecast});
+    }
+    text += "\n" + table(cells, style, {true, false, false, false, false, true});
   }
   return text;
 }
 
-std::string coverage_text(const std::vector<Coverage>& all) {
+std::string coverage_text(const std::vector<Coverage>& all, const page::TextStyle& style) {
   if (all.empty() || all.front().tables < 2) return "";
-  std::string text = "\nBands of 80 %, made without a row's own family                tables  hold, %  wide, %\n";
+  Cells cells{{"80 % bands, each made without the row's own family", "tables", "hold, %", "wide, %"}};
   for (const auto& c : all)
-    text += fmt::format("  {:<58} {:>6} {:>8.0f} {:>8.0f}\n", c.what, c.tables, c.inside * 100, c.width * 100);
-  return text;
+    cells.push_back({"  " + c.what, std::to_string(c.tables), fmt::format("{:.0f}", c.inside * 100),
+                     fmt::format("{:.0f}", c.width * 100)});
+  return "\n" + table(cells, style);
 }
 
 using report::Shown, report::Unit;
@@ -225,35 +252,31 @@ std::string csv_of(const Predictions& predictions, std::string_view columns) {
 
 }  // namespace
 
-std::string against_text(const Predictions& predictions, bool rows, const std::vector<Coverage>& coverage) {
-  std::string text;
-  if (rows) {
-    for (const auto& p : predictions) text += row_text(p);
-    text += "\n";
-  }
-  text += kHead;
+std::string against_text(const Predictions& predictions, bool rows, const page::TextStyle& style,
+                         const std::vector<Coverage>& coverage) {
   const auto scores = score(predictions);
-  for (const auto& s : scores)
-    if (s.rows || s.memory_rows || s.failed_fits + s.failed_unfit) text += score_line(s);
+  auto text = rows ? rows_text(predictions, style) : std::string();
+  text += times_text(scores, style) + memory_text(scores, style);
   const auto o = overall(scores);
   if (o.tables)
     text += fmt::format(
-        "\nmean of {} tables of at least two rows ({} rows): {:.1f} %, forecast {:.1f} %; best constant rate of each: "
+        "mean of {} tables of at least two rows ({} rows): {:.1f} %, forecast {:.1f} %; best constant rate of each: "
         "{:.1f} %\n",
         o.tables, o.rows, o.mean * 100, o.forecast(Left::family) * 100, o.constant * 100);
   if (o.memory_tables)
     text += fmt::format(
-        "memory: mean of {} tables ({} rows): {:.1f} %; fits or not as it was in {:.1f} % of {} rows, in {:.0f} % of "
-        "the {} "
-        "that are within 5 % of their GPU's memory\n",
+        "memory: mean of {} tables ({} rows): {:.1f} %; the verdict is right for {:.1f} % of {} rows, and for {:.0f} "
+        "% of the {} "
+        "within 5 % of their GPU's memory\n",
         o.memory_tables, o.memory_rows, o.memory * 100, o.fits_right * 100, o.fits_rows, o.narrow_right * 100,
         o.narrow_rows);
-  text += forecasts_text(predictions, o) + coverage_text(coverage);
+  text += forecasts_text(predictions, o, style) + coverage_text(coverage, style);
   std::map<std::string, std::size_t> reasons;
   for (const auto& p : predictions)
     if (!p.not_judged.empty()) reasons[p.not_judged]++;
-  for (const auto& [reason, count] : reasons) text += fmt::format("not judged: {} rows, {}\n", count, reason);
-  return text;
+  for (const auto& [reason, count] : reasons)
+    text += fmt::format("not judged: {} row{}, {}\n", count, count == 1 ? "" : "s", reason);
+  return page::fit(text, style.width);
 }
 
 const Shown<Predictions>& against_answer() {
@@ -297,36 +320,33 @@ std::string against_csv(const Predictions& predictions) {
                 "not_judged");
 }
 
-std::string budget_text(const Budget& budget) {
+std::string budget_text(const Budget& budget, const page::TextStyle& style) {
   const auto& [whole, removals] = budget;
-  std::string text = "Mean error in %, then its change in points with one effect left out; . = under 0.05\n\n";
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < whole.size(); i++)
     if (whole[i].rows >= 2) columns.push_back(i);
   // Table names are too long for column headings, so columns are numbered and a legend names them.
+  std::string text = "Mean error in %, then its change in points with one effect left out; . = under 0.05\n\n";
   for (std::size_t c = 0; c < columns.size(); c++) text += fmt::format("  {:>2} {}\n", c + 1, whole[columns[c]].table);
-  text += fmt::format("\n{:<21} {:>6}", "", "all");
-  for (std::size_t c = 0; c < columns.size(); c++) text += fmt::format(" {:>5}", c + 1);
   const auto base = overall(whole);
-  text += fmt::format("\n{:<21} {:>6.1f}", "whole model", base.mean * 100);
-  for (const auto c : columns) text += fmt::format(" {:>5.1f}", whole[c].mean * 100);
-  text += "\n";
-  const auto change = [](double points, int width) {
-    return std::abs(points) < .05 ? fmt::format(" {:>{}}", ".", width) : fmt::format(" {:>+{}.1f}", points, width);
-  };
-  for (const auto& [effect, scores] : removals) {
-    text += fmt::format("{:<21}{}", "without " + std::string(effect->name),
-                        change((overall(scores).mean - base.mean) * 100, 6));
-    for (const auto c : columns) text += change((scores[c].mean - whole[c].mean) * 100, 5);
-    text += "\n";
+  Cells cells{{"", "all"}, {"whole model", percent(base.mean)}};
+  for (std::size_t c = 0; c < columns.size(); c++) {
+    cells[0].push_back(std::to_string(c + 1));
+    cells[1].push_back(percent(whole[columns[c]].mean));
   }
-  text += "\n";
+  const auto change = [](double share) { return std::abs(share) < 5e-4 ? std::string(".") : signed_percent(share); };
+  std::string unknown;
   for (const auto& [effect, scores] : removals) {
+    auto& row = cells.emplace_back(
+        std::vector{"without " + std::string(effect->name), change(overall(scores).mean - base.mean)});
     double most = 0;
-    for (const auto c : columns) most = std::max(most, std::abs(scores[c].mean - whole[c].mean));
-    if (most < 5e-4) text += fmt::format("no table knows of '{}' ({})\n", effect->name, effect->what);
+    for (const auto c : columns) {
+      row.push_back(change(scores[c].mean - whole[c].mean));
+      most = std::max(most, std::abs(scores[c].mean - whole[c].mean));
+    }
+    if (most < 5e-4) unknown += fmt::format("no table depends on '{}' ({})\n", effect->name, effect->what);
   }
-  return text;
+  return page::fit(text + "\n" + table(cells, style) + "\n" + unknown, style.width);
 }
 
 std::string budget_csv(const Budget& budget) {

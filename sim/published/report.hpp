@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "explore/ablation.hpp"
+#include "page/layout.hpp"
 #include "published/bands.hpp"
 #include "report/answers.hpp"
 #include "report/run_page.hpp"
@@ -12,8 +13,9 @@ namespace rehearsal::published {
 
 using Predictions = std::vector<Prediction>;
 
-// One line per table, then the mean of tables; with `rows` also every row, and why rows are not judged.
-std::string against_text(const Predictions& predictions, bool rows, const std::vector<Coverage>& coverage = {});
+// One line per table, then the mean of tables, and why rows are not judged; with `rows` every row first.
+std::string against_text(const Predictions& predictions, bool rows, const page::TextStyle& style,
+                         const std::vector<Coverage>& coverage = {});
 const report::Shown<Predictions>& against_answer();
 // The prediction of each row, without any measurement.
 std::string forecast_csv(const Predictions& predictions);
@@ -32,7 +34,7 @@ struct Budget {
   std::vector<Removal> removals;
 };
 const report::Shown<Budget>& budget_answer();
-std::string budget_text(const Budget& budget);
+std::string budget_text(const Budget& budget, const page::TextStyle& style);
 std::string budget_csv(const Budget& budget);
 
 // What `validate --against` answers, with and without --budget.

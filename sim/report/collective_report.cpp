@@ -302,7 +302,7 @@ std::string to_text(const cost::OneDispatch& one) {
     return fmt::format("  {:<8} {:>12} sent by each GPU, {}\n", over, show(bytes(sent)), show_amount(rate, Unit::rate));
   };
   return fmt::format(
-             "{} by {}: {} tokens of {} values of each of {} ranks, {} of {} experts for each\n\n"
+             "{} by {}: {} tokens of {} values on each of {} ranks, {} of {} experts per token\n\n"
              "  time     {:>9.4g} ms\n",
              way(one), dispatcher(one), q.tokens, q.hidden, one.work.group.ranks, q.per_token, q.experts,
              one.seconds * 1e3) +

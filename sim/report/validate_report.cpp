@@ -171,7 +171,7 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
     text += fmt::format("  Links        {}\n", links);
   if (const auto clocks = clocks_note(v.measured.timeline); !clocks.empty())
     text += fmt::format("  Clocks       {}\n", clocks);
-  text += fmt::format("  Prediction   {}\n               sha256 {}\n",
+  text += fmt::format("  Prediction   {}\n  its sha256   {}\n",
                       v.prediction_file.empty() ? "not kept (--prediction FILE keeps it)" : v.prediction_file,
                       v.prediction_sha256);
   const std::string disturbed = disturbance_text(v.measured.timeline, style.width, paint);

@@ -186,3 +186,25 @@ TEST_CASE("what a page prints beside a command is what it answers") {
   }
   CHECK(compared >= 3);
 }
+
+// A report breaks its lines where a terminal of 80 columns ends; a word, such as a command to copy, may be longer.
+// What is written for another program is not a report, and a warning is one line, so that grep finds all of it.
+TEST_CASE("no line of a report that a page or a help text asks for is wider than 100 columns") {
+  const auto of_a_program = [](const std::string& command) {
+    for (const char* form : {" --format ", "rehearse import ", "rehearse export ", "rehearse completion ", " --schema"})
+      if (contains(command, form)) return true;
+    return false;
+  };
+  std::set<std::string> seen;
+  for (const auto& command : shown()) {
+    if (why_not_run(command.text) || has_placeholder(command.text) || of_a_program(command.text)) continue;
+    if (words_of(command.text).size() < 2 || !seen.insert(command.text).second) continue;
+    CAPTURE(command.where());
+    for (const auto& line : lines_of(answer_to(command.text).out))
+      if (!contains(line, "warning:")) {
+        CAPTURE(line);
+        CHECK(line.size() <= 100);
+      }
+  }
+  CHECK(seen.size() > 60);
+}

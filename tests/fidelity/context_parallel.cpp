@@ -112,7 +112,7 @@ TEST_CASE("published steps with a sequence over two GPUs") {
   against.forecast = false;
   against.jobs = std::max(1u, std::thread::hardware_concurrency());
   const auto all = published::predict(published::read_runs(TEST_DATA "/fidelity/context_training.csv"), against);
-  MESSAGE("\n" << published::against_text(all, false));
+  MESSAGE("\n" << published::against_text(all, false, {}));
   const auto scores = published::score(all);
   REQUIRE(scores.size() == limits.size());
   for (const auto& s : scores) {

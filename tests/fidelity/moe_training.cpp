@@ -39,7 +39,7 @@ std::vector<published::Prediction> predictions(published::FrameworkDetail detail
 
 TEST_CASE("published steps of mixtures of experts") {
   const auto all = predictions(published::FrameworkDetail::knobs);
-  MESSAGE("\n" << published::against_text(all, false));
+  MESSAGE("\n" << published::against_text(all, false, {}));
   std::size_t judged = 0;
   for (const auto& s : published::score(all)) {
     CAPTURE(s.table);

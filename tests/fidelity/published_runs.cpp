@@ -114,7 +114,7 @@ const std::map<std::string, double> kLimits{
 
 TEST_CASE("published runs, with what their tables tell of the framework") {
   const auto& all = with_all_knobs();
-  MESSAGE("\n" << published::against_text(all, false, their_coverage()));
+  MESSAGE("\n" << published::against_text(all, false, {}, their_coverage()));
   const auto scores = published::score(all);
   std::size_t judged = 0, below_constant = 0;
   for (const auto& s : scores) {
@@ -149,7 +149,7 @@ TEST_CASE("docs/accuracy.md shows what these runs come to") {
   std::size_t shown = 0;
   for (const auto& command : documents::commands_of("docs/accuracy.md", read(documents::kTop / "docs/accuracy.md")))
     if (command.text.starts_with("rehearse validate --against") && !command.answer.empty()) {
-      const auto text = published::against_text(with_all_knobs(), false, their_coverage());
+      const auto text = published::against_text(with_all_knobs(), false, {.width = 100}, their_coverage());
       documents::compare_or_bless(command, text, "fidelity_published_runs");
       ++shown;
     }
