@@ -73,7 +73,7 @@ std::string kernels_refuse(const Setting& setting) {
 
 void register_adalomo(Registry& registry) {
   registry.add({.name = "adalomo",
-                .summary = "lomo, each step divided by a second moment that is kept as sums of rows and columns",
+                .summary = "lomo with a factored second moment: sums of rows and columns",
                 .master = false,
                 .also_keeps = also_keeps,
                 .in_backward = true,

@@ -12,7 +12,7 @@ std::vector<Kernel> kernels(const OwnShard& own) { return {own.flat(KernelKind::
 void register_adamw(Registry& registry) {
   registry.add(
       {.name = "adamw",
-       .summary = "two moments, and weight decay beside them",
+       .summary = "two moments, decoupled weight decay",
        .moments = 2,
        .may_in_backward = true,
        .learning_rate = 1e-3,

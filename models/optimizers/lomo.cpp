@@ -34,7 +34,7 @@ std::string refuses(const Setting& setting) {
 
 void register_lomo(Registry& registry) {
   registry.add({.name = "lomo",
-                .summary = "SGD inside the backward pass, of one micro-batch",
+                .summary = "SGD inside the backward pass, for one micro-batch",
                 .master = false,
                 .in_backward = true,
                 .hysteresis = 1,  // its own scaler is DeepSpeed's without hysteresis

@@ -97,7 +97,7 @@ double moves_more(const Training&) { return -8; }
 
 void register_muon(Registry& registry) {
   registry.add({.name = "muon",
-                .summary = "the orthogonal factor of a momentum, for matrices of layers; adamw for the rest",
+                .summary = "orthogonalized momentum for the layers' matrices, adamw for the rest",
                 .moments = 1,
                 .also_keeps = second_moments,
                 .shards_also = true,

@@ -5,7 +5,7 @@ namespace rehearsal::models {
 
 void register_sgd(Registry& registry) {
   registry.add({.name = "sgd",
-                .summary = "the rate times the gradient, and no moments",
+                .summary = "the learning rate times the gradient, no moments",
                 .kernels = [](const OwnShard& own) { return std::vector{own.flat(KernelKind::sgd)}; }});
 }
 

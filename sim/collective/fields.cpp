@@ -31,7 +31,7 @@ Member<&SizeCurves::fitted> fitted() {
         fitted_fields(), key, [of](const void* s) -> const void* { return of(static_cast<const SizeCurves*>(s)); },
         [of](void* s) -> void* { return of(static_cast<SizeCurves*>(s)); });
     for (auto& f : one.fields) member.adds.fields.push_back(std::move(f));
-    member.adds.groups.push_back({.key = key, .help = "for numbers of ranks without a table"});
+    member.adds.groups.push_back({.key = key, .help = "curve for rank counts without a table"});
   }
   return member;
 }
@@ -53,22 +53,22 @@ const Description& measured_on_fields() {
   static const Description all =
       describe<O>({}, field<&O::topology>("topology", name_of("topology"), kDefault, "inside the node"),
                   field<&O::gpus>("gpus", whole(1, 4096), kDefault, "of the node"),
-                  field<&O::nvlink>("nvlink", bandwidth(), kRequired, "of one GPU, one way"),
+                  field<&O::nvlink>("nvlink", bandwidth(), kRequired, "per GPU, one way"),
                   nested<&O::interconnect>("interconnect", cluster::interconnect_fields()),
                   field<&O::latency>("latency", time(),
                                      {[](const O& o) { return o.interconnect.step; }, "the interconnect's `step`"},
                                      "between two GPUs"),
-                  field<&O::nccl>("nccl", version(), kDefault, "which algorithms there were"),
-                  field<&O::nics>("nics", whole(1, 4096), std::nullopt, "of a node, of curves of several nodes"),
-                  field<&O::nic>("nic", bandwidth(), std::nullopt, "of one NIC, one way"),
-                  field<&O::nic_latency>("nic_latency", time(), std::nullopt, "one hop between nodes"));
+                  field<&O::nccl>("nccl", version(), kDefault, "NCCL version: which algorithms it had"),
+                  field<&O::nics>("nics", whole(1, 4096), std::nullopt, "NICs per node, for curves over several nodes"),
+                  field<&O::nic>("nic", bandwidth(), std::nullopt, "per NIC, one way"),
+                  field<&O::nic_latency>("nic_latency", time(), std::nullopt, "latency of one hop between nodes"));
   return all;
 }
 
 const Description& curve_fields() {
   using C = SizeCurves;
   static const Description all = describe<C>(
-      {.groups = {{.key = "fitted", .help = "curves"},
+      {.groups = {{.key = "fitted", .help = "fitted curves"},
                   {.key = "measured_on", .help = "links that the times were measured on", .required = true}}},
       settled(field<&C::name>("name", text(), kDefault, "")),
       opaque<&C::measured>(
@@ -84,9 +84,10 @@ const Description& curve_fields() {
           },
           "measured times"),
       field<&C::time_factor>("time_factor", number_above(0, 100), kDefault,
-                             "of all measured times, and of the links that they were measured on"),
-      field<&C::fitted_ranks>("fitted.ranks", whole(2, 100'000), kRequired, "that the curves are of"), fitted(),
-      nested<&C::measured_on>("measured_on", measured_on_fields()), aside<&C::source>("citations move no answer"));
+                             "factor on all measured times, and on the links that they were measured on"),
+      field<&C::fitted_ranks>("fitted.ranks", whole(2, 100'000), kRequired, "number of ranks that the curves describe"),
+      fitted(), nested<&C::measured_on>("measured_on", measured_on_fields()),
+      aside<&C::source>("citations move no answer"));
   return all;
 }
 

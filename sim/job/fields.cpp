@@ -11,9 +11,10 @@ namespace {
 const Description& supply_fields() {
   using P = Supply;
   static const Description all = describe<P>(
-      {}, field<&P::gpu>("gpu", power(), std::nullopt, "what each GPU draws, as a mean over the run (the GPU's limit)"),
-      field<&P::node>("node", power(), kDefault, "what each node draws besides its GPUs"),
-      field<&P::pue>("pue", number(1, 10), kDefault, "of the building: all that it draws over what computers draw"));
+      {}, field<&P::gpu>("gpu", power(), std::nullopt, "mean power of a GPU over the run (the GPU's limit)"),
+      field<&P::node>("node", power(), kDefault, "mean power of a node beyond its GPUs"),
+      field<&P::pue>("pue", number(1, 10), kDefault,
+                     "power usage effectiveness: power of the building over that of its computers"));
   return all;
 }
 
@@ -36,19 +37,21 @@ const Description& failure_fields() {
       field<&F::per_1000_node_days>("per_1000_node_days", number(0, 1e6), kDefault,
                                     "failures that stop the job (Llama 3: 3.8; Meta's RSC-1 6.5, RSC-2 2.3; BLOOM "
                                     "about 3; OPT about 16)"),
-      field<&F::detect>("detect", duration_or_none(), kDefault, "until a failure is seen"),
+      field<&F::detect>("detect", duration_or_none(), kDefault, "time until a failure is detected"),
       field<&F::restart>("restart", duration_or_none(), kDefault,
-                         "until all ranks are there again; reading the checkpoint comes on top"),
-      field<&F::repair>("repair", duration_or_none(), kDefault, "until a node that failed is among the spares again"),
-      field<&F::group_nodes>("group.nodes", whole(0, 1e6), kDefault, "that fail together: of a rack, a switch"),
-      field<&F::group_per_1000_days>("group.per_1000_days", number(0, 1e6), kDefault, "failures of each such group"),
+                         "time until all ranks are back; reading the checkpoint comes on top"),
+      field<&F::repair>("repair", duration_or_none(), kDefault, "time until a failed node is a spare again"),
+      field<&F::group_nodes>("group.nodes", whole(0, 1e6), kDefault,
+                             "nodes that fail together, such as those of a rack or a switch"),
+      field<&F::group_per_1000_days>("group.per_1000_days", number(0, 1e6), kDefault,
+                                     "failures of each such group per 1000 days"),
       field<&F::slow_per_1000_node_days>("slow.per_1000_node_days", number(0, 1e6), kDefault,
-                                         "nodes that become slow and hold the others up"),
-      field<&F::slowdown>("slow.slowdown", number(1, 1e3), kDefault, "of a step, while a node is slow"),
+                                         "nodes that become slow and hold up the others, per 1000 node-days"),
+      field<&F::slowdown>("slow.slowdown", number(1, 1e3), kDefault, "factor on the step time while a node is slow"),
       field<&F::notice>("slow.notice", duration_or_none(), kDefault,
-                        "until a slow node is replaced, with a checkpoint and a restart"),
+                        "time until a slow node is replaced, with a checkpoint and a restart"),
       choice<&F::shrink>("without_spare", {{"wait", false}, {"shrink", true}}, kDefault,
-                         "without a spare: wait for a repair, or go on with fewer replicas"));
+                         "if there is no spare: wait for a repair, or continue with fewer replicas"));
   return all;
 }
 
@@ -57,15 +60,15 @@ const Description& checkpoint_fields() {
   static const Description all = describe<C>(
       {},
       or_word(field<&C::interval>("interval", duration(), {[](const C&) { return std::optional<Duration>(); }, "auto"},
-                                  "of training between two; auto: the best"),
+                                  "training time between checkpoints; auto: the best"),
               "auto"),
       or_word(field<&C::bytes>("bytes", size(), {[](const C&) { return std::optional<Bytes>(); }, "auto"},
-                               "of one; auto: parameters and optimizer states"),
+                               "bytes per checkpoint; auto: parameters and optimizer states"),
               "auto"),
-      field<&C::rate>("rate", bandwidth(), kDefault, "of the storage, from all ranks together"),
-      field<&C::async>("async", boolean(), kDefault, "ranks copy to their hosts, which write while training goes on"),
+      field<&C::rate>("rate", bandwidth(), kDefault, "storage bandwidth for all ranks together"),
+      field<&C::async>("async", boolean(), kDefault, "ranks copy to their hosts, which write in the background"),
       field<&C::stall>("stall", duration_or_none(), std::nullopt,
-                       "how long one stops the training (bytes over rates)"));
+                       "time that training stops for a checkpoint (bytes / rates)"));
   return all;
 }
 
@@ -82,9 +85,9 @@ void one_amount(const Phase& phase, Keys& keys) {
 const Description& ramp_fields() {
   using R = Ramp;
   static const Description all =
-      describe<R>({}, field<&R::from>("from", whole(1, 1e9), kRequired, "sequences of the first batch"),
-                  field<&R::by>("by", whole(1, 1e9), kRequired, "sequences that each batch has more than the last"),
-                  field<&R::samples>("samples", count(), kRequired, "sequences until the batch is that of `batch`"));
+      describe<R>({}, field<&R::from>("from", whole(1, 1e9), kRequired, "sequences in the first batch"),
+                  field<&R::by>("by", whole(1, 1e9), kRequired, "sequences by which the batch grows each time"),
+                  field<&R::samples>("samples", count(), kRequired, "sequences until the batch has its full size"));
   return all;
 }
 
@@ -95,11 +98,11 @@ void one_length(const Evaluation& e, Keys& keys) {
 
 const Description& evaluation_fields() {
   using E = Evaluation;
-  static const Description all =
-      describe<E>({.rules = {check(one_length)}}, field<&E::every>("every", whole(1, 1e12), kRequired, "so many steps"),
-                  field<&E::time>("time", duration(), std::nullopt, "that one takes"),
-                  field<&E::steps>("steps", number(0, 1e9), kDefault,
-                                   "instead of `time`: it is the forward passes of so many steps"));
+  static const Description all = describe<E>(
+      {.rules = {check(one_length)}}, field<&E::every>("every", whole(1, 1e12), kRequired, "steps between evaluations"),
+      field<&E::time>("time", duration(), std::nullopt, "time of one evaluation"),
+      field<&E::steps>("steps", number(0, 1e9), kDefault,
+                       "instead of `time`: an evaluation takes the forward passes of this many steps"));
   return all;
 }
 
@@ -156,8 +159,8 @@ const Description& phase_fields() {
   using P = Phase;
   static const Description all =
       describe<P>({.rules = {check(one_amount)}}, field<&P::tokens>("tokens", count(), std::nullopt, "of this phase"),
-                  field<&P::steps>("steps", count(), std::nullopt, "instead of `tokens`"),
-                  field<&P::samples>("samples", count(), std::nullopt, "sequences, instead of `tokens`"),
+                  field<&P::steps>("steps", count(), std::nullopt, "steps to train, instead of `tokens`"),
+                  field<&P::samples>("samples", count(), std::nullopt, "sequences to train on, instead of `tokens`"),
                   field<&P::share>("share", share(), std::nullopt, "of what the job trains"),
                   settled(field<&P::scenario>("scenario", text(), kDefault, "")));
   return all;
@@ -166,28 +169,27 @@ const Description& phase_fields() {
 const Description& job_fields() {
   using J = Job;
   static const Description all = describe<J>(
-      {.rules = {check(consistent)}}, field<&J::tokens>("tokens", count(), std::nullopt, "to train on, such as 2T"),
-      field<&J::steps>("steps", count(), std::nullopt, "instead of `tokens`"),
-      field<&J::samples>("samples", count(), std::nullopt, "sequences, instead of `tokens`"),
+      {.rules = {check(consistent)}},
+      field<&J::tokens>("tokens", count(), std::nullopt, "tokens to train on, such as 2T"),
+      field<&J::steps>("steps", count(), std::nullopt, "steps to train, instead of `tokens`"),
+      field<&J::samples>("samples", count(), std::nullopt, "sequences to train on, instead of `tokens`"),
       opaque<&J::phases>("phases", "{tokens, steps, samples or share, and sections that differ}", written_phases,
-                         "parts of the training, each with a step of its own: `batch: {sequence: 128k}` and other "
-                         "sections are laid over those of the scenario; one without an amount takes what the others "
-                         "leave"),
-      nested<&J::ramp>("ramp", ramp_fields(), {.help = "a batch that grows first (Megatron's --rampup-batch-size)"}),
-      nested<&J::evaluation>("evaluation", evaluation_fields(), {.help = "between steps, of which nothing is learned"}),
+                         "phases of the run, each with its own step: `batch: {sequence: 128k}` and other sections "
+                         "override the scenario's; a phase without an amount takes what the others leave"),
+      nested<&J::ramp>("ramp", ramp_fields(), {.help = "batch-size ramp-up (Megatron's --rampup-batch-size)"}),
+      nested<&J::evaluation>("evaluation", evaluation_fields(), {.help = "evaluation between steps"}),
       list_of<&J::stops>("stops", entries<Stop>(stop_fields(), "{time, every or times}"),
-                         "planned, such as for maintenance"),
-      field<&J::deadline>("deadline", duration(), std::nullopt, "to be done within, such as 30d"),
-      field<&J::budget>("budget", count(), std::nullopt, "not to be exceeded, in `currency`"),
-      field<&J::gpu_hour>("gpu_hour", positive(), std::nullopt, "price of a GPU for an hour, in `currency`"),
-      field<&J::currency>("currency", text(), kDefault, "of prices, such as USD"),
-      nested<&J::power>("power", supply_fields(), {.help = "for energy and carbon"}),
-      field<&J::carbon>("carbon", carbon(), std::nullopt, "of the electricity, such as 0.4kg/kWh"),
-      nested<&J::failures>("failures", failure_fields(), {.help = "what stops the run; absent: nothing does"}),
-      nested<&J::checkpoint>("checkpoint", checkpoint_fields(),
-                             {.help = "what is kept of a run for when it is stopped"}),
-      field<&J::spares>("spares", whole(0, 1e6), std::nullopt, "nodes beside the job's (as many as are needed)"),
-      field<&J::seed>("seed", whole(0, 9e15), kDefault, "of the simulated failures"));
+                         "planned interruptions, such as maintenance"),
+      field<&J::deadline>("deadline", duration(), std::nullopt, "time limit of the run, such as 30d"),
+      field<&J::budget>("budget", count(), std::nullopt, "cost limit of the run, in `currency`"),
+      field<&J::gpu_hour>("gpu_hour", positive(), std::nullopt, "price of a GPU-hour, in `currency`"),
+      field<&J::currency>("currency", text(), kDefault, "currency of prices, such as USD"),
+      nested<&J::power>("power", supply_fields(), {.help = "power, for energy and carbon"}),
+      field<&J::carbon>("carbon", carbon(), std::nullopt, "carbon intensity of the electricity, such as 0.4kg/kWh"),
+      nested<&J::failures>("failures", failure_fields(), {.help = "what interrupts the run; absent: nothing"}),
+      nested<&J::checkpoint>("checkpoint", checkpoint_fields(), {.help = "checkpoints of the run"}),
+      field<&J::spares>("spares", whole(0, 1e6), std::nullopt, "spare nodes (as many as needed)"),
+      field<&J::seed>("seed", whole(0, 9e15), kDefault, "seed of the simulated failures"));
   return all;
 }
 

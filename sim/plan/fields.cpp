@@ -28,10 +28,10 @@ const Description& layout_fields() {
                          ""),
       field<&L::data>("parallelism.data", whole(1, kMostDegree), {[](const L& l) { return l.data; }, kUsual}, ""),
       parsed<&L::sharding>("sharding", reshard::parse_spec, reshard::to_text,
-                           "what of the activation at its borders each GPU sends and is sent, such as S0RS1 of "
-                           "(sequences, tokens, hidden) over (data x context, tensor)"),
+                           "how its boundary activations are sharded over its GPUs, such as S0RS1 of (sequences, "
+                           "tokens, hidden) over (data x context, tensor)"),
       field<&L::gpus>("gpus", list_of(whole(0, kMostDegree), "the GPUs of the stage, such as [0, 1, 2, 3]"), kDefault,
-                      "that the stage stands on (those behind the stage before)"));
+                      "GPUs of the stage (by default the next free ones)"));
   return all;
 }
 
@@ -59,26 +59,26 @@ const Description& parallelism_fields() {
           "sequence", boolean(), kDefault,
           "sequence parallelism inside the tensor group (Megatron); the sequence must divide by `tensor`"),
       field<&P::context>("context", whole(1, kMostDegree), kDefault,
-                         "GPUs that share each sequence; `training.context` says how they see all of it"),
+                         "GPUs that share each sequence; `training.context` says how attention spans them"),
       field<&P::pipeline>("pipeline", whole(1, kMostStages), kDefault, "pipeline ranks"),
       field<&P::chunks>("chunks", whole(1, kMostStages), kDefault,
-                        "stages per pipeline rank (interleaving); schedules of two directions (dualpipe, chimera) "
-                        "always hold one of each"),
+                        "stages per pipeline rank (interleaving); bidirectional schedules (dualpipe, chimera) always "
+                        "hold one stage of each direction"),
       field<&P::data>("data", whole(1, kMostDegree),
                       {[](const P&) -> std::int64_t { return 1; }, "GPUs / (`tensor` x `context` x `pipeline`), or 1"},
                       "replicas"),
       field<&P::expert>("expert", whole(1, kMostDegree), kDefault,
-                        "GPUs that share the experts of a layer; with `expert_tensor` it divides tensor x context x "
-                        "data, and is no factor"),
+                        "GPUs that share a layer's experts; times `expert_tensor` it must divide tensor x context x "
+                        "data, and it adds no GPUs"),
       field<&P::expert_tensor>("expert_tensor", whole(1, kMostDegree), kDefault, "GPUs that share each expert"),
       field<&P::shard>(
           "shard", whole(0, kMostDegree), kDefault,
-          "replicas that `zero` splits states over, neighbours along `data`; the `data` / `shard` groups of "
-          "them hold copies, which add up their gradients (HSDP; Megatron's optimizer instances; MiCS); 0: all"),
-      field<&P::secondary_shard>("secondary_shard", whole(0, kMostDegree), kDefault,
-                                 "with zero 3: neighbouring GPUs that hold a second copy of the parameters among them, "
-                                 "in 16 bits; what a step "
-                                 "has gathered once from all is gathered from these (hpZ of ZeRO++); 0: none"),
+          "neighboring replicas that `zero` splits states over; the `data` / `shard` groups hold copies and all-reduce "
+          "gradients between them (HSDP, Megatron's optimizer instances, MiCS); 0: all replicas"),
+      field<&P::secondary_shard>(
+          "secondary_shard", whole(0, kMostDegree), kDefault,
+          "with zero 3: neighboring GPUs that share a second, 16-bit copy of the parameters; after a step's first "
+          "gather from all replicas, later ones come from these (hpZ of ZeRO++); 0: none"),
       aside<&P::again>("follows from other keys, which the plan reads"),
       aside<&P::near>("follows from the cluster, which the plan reads"),
       field<&P::zero>("zero", whole(0, 3), kDefault,
@@ -92,25 +92,23 @@ const Description& resharding_fields() {
   using reshard::Strategy;
   static const Description all = describe<R>(
       {}, settled(field<&R::asked>("asked", boolean(), kDefault, "")),
-      choice<&R::strategy>(
-          "strategy",
-          {{"auto", Strategy::automatic},
-           {"broadcast", Strategy::broadcast},
-           {"send-recv", Strategy::send_recv},
-           {"local-allgather", Strategy::local_allgather},
-           {"alpa-allgather", Strategy::alpa_allgather},
-           {"global-allgather", Strategy::global_allgather},
-           {"signal", Strategy::signal}},
-          kDefault,
-          "how activations and their gradients get from a stage to one that is cut otherwise "
-          "(`stages`), or to any; auto: the way by which the step takes least; local-allgather: a part to each GPU of "
-          "a "
-          "host, which gather them; alpa-allgather: the narrower rule of the original; signal: what crosses arrives at "
-          "once, the bound that no way of sending exceeds"),
+      choice<&R::strategy>("strategy",
+                           {{"auto", Strategy::automatic},
+                            {"broadcast", Strategy::broadcast},
+                            {"send-recv", Strategy::send_recv},
+                            {"local-allgather", Strategy::local_allgather},
+                            {"alpa-allgather", Strategy::alpa_allgather},
+                            {"global-allgather", Strategy::global_allgather},
+                            {"signal", Strategy::signal}},
+                           kDefault,
+                           "how activations and their gradients reach the next stage, above all one that is split "
+                           "differently (`stages`); auto: whichever makes the step shortest; local-allgather: send one "
+                           "part to each GPU of a host, then gather there; alpa-allgather: the same under the "
+                           "original's narrower rule; signal: data arrives at once, a lower bound for every strategy"),
       field<&R::planner>("planner", name_of("planner"), kDefault,
-                         "who sends what, and when: a planner of `rehearse reshard`"),
+                         "planner that decides who sends what, and when: one of `rehearse reshard`"),
       or_word(field<&R::chunks>("chunks", whole(1, kMostCount), {[](const R&) -> std::int64_t { return 0; }, "auto"},
-                                "of a broadcast; auto: as many as make it shortest"),
+                                "chunks per broadcast; auto: the number that makes it shortest"),
               "auto", std::int64_t{0}));
   return all;
 }
@@ -125,14 +123,13 @@ const Description& batch_fields() {
                        "sequences per micro-batch; micro-batches per pipeline = `global` / (data x `micro`)"),
       field<&B::sequence>("sequence", whole(1, kMostCount), {[](const B& b) { return b.sequence; }, "the model's"},
                           "tokens per sequence"),
-      field<&B::lengths>(
-          "lengths", list_of(whole(1, kMostCount)), kDefault,
-          "tokens of documents: {fixed: N}, {list: [N, ...]}, each as often as the others, {file: NAME} "
-          "with one a line, or {lognormal: [MU, SIGMA]} of the logarithm of tokens; cut to the sequence"),
+      field<&B::lengths>("lengths", list_of(whole(1, kMostCount)), kDefault,
+                         "tokens per document: {fixed: N}; {list: [N, ...]}, all equally frequent; {file: NAME} with "
+                         "one number per line; or {lognormal: [MU, SIGMA]}; longer ones are cut to the sequence"),
       choice<&B::packed>("packing", {{"none", false}, {"pack", true}}, kDefault,
-                         "none: each document has a sequence, whose rest is padding; pack: documents fill sequences"),
+                         "none: one document per sequence, the rest is padding; pack: documents fill sequences"),
       field<&B::document_mask>("document_mask", boolean(), kDefault,
-                               "packed documents do not see each other, and attention computes no such scores"));
+                               "packed documents do not attend to each other, and attention skips those scores"));
   return all;
 }
 
@@ -145,12 +142,13 @@ const Description& partition_fields() {
           "kind", {{"uniform", P::Kind::uniform}, {"balanced", P::Kind::balanced}, {"listed", P::Kind::listed}},
           kDefault, "")),
       field<&P::layers>("layers", list_of(whole(0, 100'000)), kRequired,
-                        "one number per stage (pipeline x chunks of them)"),
+                        "number of layers of each stage (pipeline x chunks numbers)"),
       field<&P::layout>("layout", text(), kDefault,
                         "in place of `layers`, Megatron's string: E embedding, t layer, m module of multi-token "
                         "prediction, L loss, | between stages, x*n and (..)*n repeat, such as Et*3|(tt|)*29m|L"),
-      choice<&P::embedding>("embedding", counts, kDefault, "whether it takes a place in its stage's number"),
-      choice<&P::head>("head", counts, kDefault, "whether it takes a place in its stage's number"));
+      choice<&P::embedding>("embedding", counts, kDefault,
+                            "layer: counts as one layer of its stage; free: does not count"),
+      choice<&P::head>("head", counts, kDefault, "layer: counts as one layer of its stage; free: does not count"));
   return all;
 }
 
@@ -159,18 +157,17 @@ const Description& data_parallel_fields() {
   static const Description all = describe<D>(
       {.rules = {check(of_servers)}},
       choice<&D::kind>("kind", {{"all-reduce", D::Kind::all_reduce}, {"parameter-server", D::Kind::parameter_server}},
-                       kDefault, "who adds up the gradients of replicas: they among themselves, or servers"),
-      field<&D::servers>("servers", whole(1, kMostDegree), kDefault, "the parameters are cut over so many, by bytes"),
-      choice<&D::placement>("placement",
-                            {{"dedicated", D::Placement::dedicated}, {"colocated", D::Placement::colocated}}, kDefault,
-                            "dedicated: each server on a node of its own, added to the cluster; colocated: beside "
-                            "workers, on their GPUs"),
+                       kDefault, "who sums the replicas' gradients: the replicas by all-reduce, or parameter servers"),
+      field<&D::servers>("servers", whole(1, kMostDegree), kDefault,
+                         "number of servers, which share the parameters by bytes"),
+      choice<&D::placement>(
+          "placement", {{"dedicated", D::Placement::dedicated}, {"colocated", D::Placement::colocated}}, kDefault,
+          "dedicated: each server has its own node, added to the cluster; colocated: servers run on the workers' GPUs"),
       choice<&D::update>("update", {{"server", D::Update::server}, {"worker", D::Update::worker}}, kDefault,
-                         "who holds the optimizer's states and updates: servers, which send parameters back; or every "
-                         "worker, from the sum"),
+                         "who holds optimizer states and updates: server, which sends parameters back; or every "
+                         "worker, from the summed gradients"),
       or_word(field<&D::delay>("delay", whole(0, 100), kDefault,
-                               "iterations that a worker may be ahead of the slowest gradient that has arrived; 0 = "
-                               "synchronous"),
+                               "iterations that a worker may run ahead of the slowest gradient; 0: synchronous"),
               "unbounded", D::kUnbounded),
       aside<&D::performed>("simulate.iterations, where they are one graph"));
   return all;

@@ -22,13 +22,13 @@ const Description& schedule_fields() {
       absence_means(field<&S::extra_warmup>("extra_warmup", whole(0, kMost), std::nullopt,
                                             "additional warm-up forwards per rank (0)"),
                     std::int64_t{0}),
-      field<&S::pieces>("pieces", whole(1, kMost), std::nullopt, "of a sequence, of seq1f1b"),
-      field<&S::waves>("waves", whole(1, kMost), std::nullopt, "of hanayo"),
-      or_null(field<&S::time_limit>("time_limit", time(), std::nullopt, "of schedules that search")),
+      field<&S::pieces>("pieces", whole(1, kMost), std::nullopt, "pieces per sequence, for seq1f1b"),
+      field<&S::waves>("waves", whole(1, kMost), std::nullopt, "waves, for hanayo"),
+      or_null(field<&S::time_limit>("time_limit", time(), std::nullopt, "for schedules that are searched")),
       or_null(
-          or_also(field<&S::memory_limit>("memory_limit", positive(), std::nullopt,
-                                          "bytes of activations per rank, such as 60GB; with `costs` a number in the "
-                                          "unit of `memory`"),
+          or_also(field<&S::memory_limit>(
+                      "memory_limit", positive(), std::nullopt,
+                      "limit on a rank's activations, such as 60GB; with `costs`, a number in the unit of `memory`"),
                   {size()})),
       aside<&S::imported>("its digest counts"), settled(field<&S::imported_sha256>("order", text(), kDefault, "")));
   return all;
@@ -38,14 +38,13 @@ const Description& optimizer_sync_fields() {
   using O = OptimizerSync;
   static const Description all = describe<O>(
       {},
-      choice<&O::post_validation>("optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kDefault,
-                                  "barrier: all ranks agree on the norm of the gradients before anyone "
-                                  "steps; post-validation: they step at once and check under the next "
-                                  "iteration's warm-up (Zero Bubble), so that iterations overlap"),
-      field<&O::rollback_probability>(
-          "rollback_probability", number(0, 1), kDefault,
-          "with post-validation: how often a step must be taken back, priced as expected time; performed, 1 "
-          "takes every step back and 0 none"),
+      choice<&O::post_validation>(
+          "optimizer_sync", {{"barrier", false}, {"post-validation", true}}, kDefault,
+          "barrier: all ranks agree on the gradient norm before any of them steps; post-validation: they step at once "
+          "and check during the next warm-up (Zero Bubble), so iterations overlap"),
+      field<&O::rollback_probability>("rollback_probability", number(0, 1), kDefault,
+                                      "with post-validation: probability that a step is rolled back, priced as "
+                                      "expected time; when performed, 1 rolls every step back and 0 none"),
       aside<&O::performed>("said by who performs"));
   return all;
 }
@@ -57,17 +56,17 @@ const Description& simulate_fields() {
       choice<&S::detail>(
           "detail",
           {{"stage", graph::Detail::stage}, {"layer", graph::Detail::layer}, {"operator", graph::Detail::operators}},
-          kDefault, "one task for each; operators where the GPUs of a tensor group are not alike"),
+          kDefault, "what one task is; operator if the GPUs of a tensor group differ"),
       choice<&S::contention>(
           "contention", {{"auto", Contention::automatic}, {"off", Contention::off}, {"on", Contention::on}}, kDefault,
-          "auto: links, processors and memory are shared where they fall short; off: never"),
+          "auto: links, processors and memory are shared where demand exceeds them; off: never"),
       choice<&S::symmetry>("symmetry", {{"auto", true}, {"off", false}}, kDefault,
                            "auto: ranks that behave alike are simulated once; off: every rank"),
       field<&S::iterations>("iterations", whole(1, 1000),
                             {[](const S& s) { return s.iterations; },
                              "1; 3 with post-validation; more with parameter servers that let workers be ahead"},
-                            "steps; the last one is reported"),
-      field<&S::seed>("seed", whole(0, 9.3e18), kDefault, "of anything random"));
+                            "steps to simulate; the last one is reported"),
+      field<&S::seed>("seed", whole(0, 9.3e18), kDefault, "seed of everything random"));
   return all;
 }
 
@@ -86,20 +85,21 @@ const Description& cost_fields() {
     return or_also(std::move(member), {size(), list_of(number(0, 1e18)), list_of(size())});
   };
   static const Description all = describe<C>(
-      {.groups = {{.key = "costs", .help = "given times instead of `model` and `cluster`; one value, or one per stage"},
-                  {.key = "memory", .help = "with `costs`, in any one unit or in bytes; one value, or one per stage"}}},
-      times(field<&C::forward>("costs.forward", time(), kRequired, "a forward of one stage")),
-      times(field<&C::backward>("costs.backward", time(), kRequired, "an input gradient of one stage")),
-      times(field<&C::weight>("costs.weight", time(), kRequired, "a weight gradient of one stage")),
-      field<&C::transfer>("costs.transfer", time(), kDefault, "from one stage to the next"),
+      {.groups = {{.key = "costs", .help = "given times, in place of model and cluster; one value, or one per stage"},
+                  {.key = "memory",
+                   .help = "with `costs`: sizes, all in one unit or in bytes; one value, or one per stage"}}},
+      times(field<&C::forward>("costs.forward", time(), kRequired, "forward of a stage")),
+      times(field<&C::backward>("costs.backward", time(), kRequired, "input gradient of a stage")),
+      times(field<&C::weight>("costs.weight", time(), kRequired, "weight gradient of a stage")),
+      field<&C::transfer>("costs.transfer", time(), kDefault, "transfer from a stage to the next"),
       list_of<&C::edges>(
           "costs.edges",
           entries<schedule::Edge>(edge, "[from, to] or [from, to, time], such as [[0, 1], [1, 2], [0, 2, 3ms]]", true),
-          "which stage feeds which, where they are no chain; without a time it is `transfer`"),
+          "which stage feeds which, if stages form no chain; an edge without a time takes `transfer`"),
       sizes(field<&C::activation>("memory.activation", number(0, 1e18), kRequired,
-                                  "what a forward takes until its input gradient (M_B)")),
+                                  "memory from a forward to its input gradient (M_B)")),
       sizes(field<&C::weight_hold>("memory.weight_hold", number(0, 1e18), kDefault,
-                                   "the part that stays until the weight gradient (M_W)")));
+                                   "part of it that stays until the weight gradient (M_W)")));
   return all;
 }
 
@@ -118,36 +118,38 @@ Member<M> dimension(const char* key, Form one, const char* help) {
 const Description& plan_fields() {
   using P = PlanSpace;
   using models::Recompute;
-  constexpr const char* kDegrees = "values of `parallelism`; auto: all that divide";
+  constexpr const char* kDegrees = "values to try; auto: all divisors";
   const auto degree = whole(1, 1e6);
   static const Description all = describe<P>(
       {}, dimension<&P::tensor>("tensor", degree, kDegrees), dimension<&P::context>("context", degree, kDegrees),
       dimension<&P::pipeline>("pipeline", degree, kDegrees), dimension<&P::data>("data", degree, kDegrees),
       dimension<&P::expert>("expert", degree, kDegrees),
-      dimension<&P::chunks>("chunks", degree, "stages per rank; auto: all that deal the layers evenly"),
-      dimension<&P::micro>("micro", degree, "of `batch`; auto: all that divide the sequences of a replica"),
-      dimension<&P::zero>("zero", whole(0, 3), "of `parallelism`; auto: all that the framework supports"),
-      dimension<&P::sequence>("sequence", boolean(), "of `parallelism`; auto: both, where the framework supports it"),
+      dimension<&P::chunks>("chunks", degree, "stages per rank to try; auto: all that split the layers evenly"),
+      dimension<&P::micro>("micro", degree, "micro-batch sizes to try; auto: all that divide a replica's sequences"),
+      dimension<&P::zero>("zero", whole(0, 3), "ZeRO stages to try; auto: all that the framework supports"),
+      dimension<&P::sequence>("sequence", boolean(),
+                              "with or without sequence parallelism; auto: both, if the framework supports it"),
       any_of(
           choice<&P::recompute>(
               "recompute", {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
               {[](const P&) { return decltype(P::recompute)(); }, "auto"},
-              "of `training`; auto: all that the framework supports"),
+              "recomputation modes to try; auto: all that the framework supports"),
           "auto"),
       dimension<&P::schedules>("schedules", name_of("schedule"),
-                               "auto: all that the framework supports, that are a rule, flush and cut no sequences"),
+                               "schedules to try; auto: all that the framework supports, except those that are "
+                               "searched, never flush, or split sequences"),
       aside<&P::offload>("mappings, kept as their text"), aside<&P::framework>("likewise"),
       aside<&P::clusters>("likewise"),
-      dimension<&P::gpus>("gpus", degree, "sizes of the cluster; auto: what `cluster` says"),
-      dimension<&P::nodes>("nodes", degree, "likewise, in nodes"),
-      choice<&P::objective>(
-          "objective", {{"time", P::Objective::time}, {"gpus", P::Objective::gpus}, {"cost", P::Objective::cost}},
-          kDefault, "the shortest iteration, the fewest GPUs that suffice, or the cheapest training (`job`)"),
+      dimension<&P::gpus>("gpus", degree, "cluster sizes in GPUs; auto: that of `cluster`"),
+      dimension<&P::nodes>("nodes", degree, "cluster sizes in nodes"),
+      choice<&P::objective>("objective",
+                            {{"time", P::Objective::time}, {"gpus", P::Objective::gpus}, {"cost", P::Objective::cost}},
+                            kDefault, "the shortest iteration, the fewest GPUs, or the cheapest training run (`job`)"),
       field<&P::deadline>("deadline", duration(), {[](const P&) { return decltype(P::deadline)(); }, "that of `job`"},
-                          "of the training that `job` describes, such as 30d"),
+                          "for the training run of `job`, such as 30d"),
       field<&P::budget>("budget", count(), {[](const P&) { return decltype(P::budget)(); }, "that of `job`"},
-                        "for it, in the currency of `job`"),
-      field<&P::margin>("margin", share_or_none(), kDefault, "of the memory of a GPU, left free, such as 5%"));
+                        "for the training run, in the currency of `job`"),
+      field<&P::margin>("margin", share_or_none(), kDefault, "share of a GPU's memory to leave free, such as 5%"));
   return all;
 }
 
@@ -171,18 +173,19 @@ const Description& gpu_choice_fields() {
       {}, nested<&G::gpu>("", cluster::gpu_fields()),
       field<&G::flash_framework>("framework", name_of("framework profile"),
                                  {[](const G&) -> std::string { return ""; }, "by configs/default_frameworks.yaml"},
-                                 "where a scenario with flash attention names none"),
+                                 "framework of a scenario with flash attention that names none"),
       field<&G::like>("like", name_of("GPU"), {[](const G&) -> std::string { return ""; }, "the nearest by data sheet"},
-                      "a relative, for what peak, sms, memory and memory_bandwidth do not say; all of it is assumed"));
+                      "a similar GPU, whose values replace missing ones, except peak, sms, memory and "
+                      "memory_bandwidth; they are marked as assumed"));
   return all;
 }
 
 const Description& cluster_choice_fields() {
   using C = ClusterChoice;
   static const Description all = describe<C>(
-      {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "as many as `parallelism` needs, or this many"),
+      {}, field<&C::nodes>("nodes", whole(1, 1'000'000), std::nullopt, "number of nodes"),
       field<&C::gpus>("gpus", whole(1, 1'000'000), std::nullopt,
-                      "GPUs instead of `nodes`: an equal share of each of the fewest nodes that have them"),
+                      "number of GPUs, instead of nodes: an equal share of the fewest nodes that hold them"),
       nested<&C::spec>("", cluster::cluster_fields()), nested<&C::curves>("collectives", collective::curve_fields()),
       aside<&C::profile>("named by its own key"), aside<&C::flash_framework>("of the GPU"),
       aside<&C::node>("the file itself"));
@@ -193,11 +196,12 @@ const Description& training_choice_fields() {
   using T = TrainingChoice;
   static const Description all = describe<T>(
       {}, nested<&T::training>("", models::training_fields()),
-      field<&T::early_stop>("recompute.early_stop", boolean(), std::nullopt, "wins over `framework`"),
-      field<&T::overlap_gradients>("overlap.gradients", boolean(), std::nullopt, "reductions under the backward pass"),
-      field<&T::overlap_pipeline>("overlap.pipeline", boolean(), std::nullopt, "sends that do not block"),
+      field<&T::early_stop>("recompute.early_stop", boolean(), std::nullopt, "overrides `framework`"),
+      field<&T::overlap_gradients>("overlap.gradients", boolean(), std::nullopt,
+                                   "gradient reductions overlap the backward pass"),
+      field<&T::overlap_pipeline>("overlap.pipeline", boolean(), std::nullopt, "pipeline sends do not block"),
       field<&T::overlap_tensor>("overlap.tensor", boolean(), std::nullopt,
-                                "tensor-parallel gathers and scatters under their product (needs `sequence`)"),
+                                "tensor-parallel gathers and scatters overlap their matrix product (needs `sequence`)"),
       nested<&T::optimizer_sync>("", optimizer_sync_fields()));
   return all;
 }
@@ -214,10 +218,11 @@ const Description& concrete_fields() {
       nested<&C::curves>("cluster.collectives", collective::curve_fields()),
       opaque<&C::profile>(
           "cluster.profile", "a profile", [](const auto& profile) { return profile ? profile->digest : std::string(); },
-          "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`"),
+          "measurements of the machine or of its GPU: a file, or a name in `configs/profiles`"),
       nested<&C::partition>("partition", plan::partition_fields()),
-      nested<&C::experts>("experts", models::expert_fields(),
-                          {.help = "of models that have some: how tokens are routed, and where experts stand"}));
+      nested<&C::experts>(
+          "experts", models::expert_fields(),
+          {.help = "for models with experts: how tokens are routed, and which GPU holds which expert"}));
   return all;
 }
 
@@ -240,29 +245,28 @@ const Description& scenario_fields() {
       aside<&S::file>("where it was read"), aside<&S::places>("where it was read"),
       aside<&S::digest>("follows from the others"),
       nested<&S::parallelism>("parallelism", plan::parallelism_fields(),
-                              {.help = "how the job is cut; GPUs = tensor x context x pipeline x data"}),
+                              {.help = "how the job is split; GPUs = tensor x context x pipeline x data"}),
       nested<&S::resharding>("resharding", plan::resharding_fields(),
-                             {.help = "between stages that are cut otherwise"}),
+                             {.help = "transfers between stages that are split differently"}),
       nested<&S::data_parallel>(
           "data_parallel", plan::data_parallel_fields(),
-          {.help = "how replicas come to the same parameters: a kind or a mapping", .short_for = "kind"}),
+          {.help = "how replicas keep the same parameters: a kind or a mapping", .short_for = "kind"}),
       order<&S::placement>("placement",
                            {{"tensor", Axis::tensor},
                             {"context", Axis::context},
                             {"expert", Axis::expert},
                             {"data", Axis::data},
                             {"pipeline", Axis::pipeline}},
-                           "order of the axes from the innermost, whose ranks are neighbouring GPUs"),
+                           "order of the axes, innermost first; ranks of the innermost axis are neighboring GPUs"),
       list_of<&S::faults>("faults", cluster::fault_list(),
-                          "what is wrong with the machine: slow GPUs, NICs and links at a part of their rate, jitter",
+                          "defects of the machine: slow GPUs, NICs and links below their rate, jitter",
                           [](const cluster::Fault& fault) { return cluster::describe(fault) + ";"; }),
       aside<&S::on>("where, not what"), batch(), nested<&S::schedule>("schedule", schedule_fields()),
       nested<&S::optimizer_sync>("training", optimizer_sync_fields()),
-      nested<&S::simulate>("simulate", simulate_fields(), {.help = "how finely to simulate"}),
+      nested<&S::simulate>("simulate", simulate_fields(), {.help = "level of detail of the simulation"}),
       nested<&S::concrete>("", concrete_fields()), nested<&S::abstract>("", cost_fields()),
-      nested<&S::job>(
-          "job", job::job_fields(),
-          {.help = "the training that the step is one of: how long it lasts, what it costs, what stops it"}),
+      nested<&S::job>("job", job::job_fields(),
+                      {.help = "the whole training run: how long it takes, what it costs, what interrupts it"}),
       aside<&S::phases>("the job holds their digests"), aside<&S::bands>("follows from the others"),
       aside<&S::given>("the values count"), aside<&S::framework_named>("the profile counts"),
       aside<&S::other_framework>("follows from the others"), aside<&S::assumptions>("follows from the others"),

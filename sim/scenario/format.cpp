@@ -89,37 +89,38 @@ Key made() {
   library(root, "model", "model", "what is trained");
   add<models::Transformer>(root.at("model"), models::model_fields());
   extra(root, "model.pattern", {fields::text()},
-        "layers of one half each, letter by letter, as Megatron writes hybrid models: M Mamba-2, G gated delta rule, * "
-        "attention, - feed-forward, E experts");
+        "half-layers, one letter each, as Megatron writes hybrid models: M Mamba-2, G gated delta rule, * attention, - "
+        "feed-forward, E experts");
   extra(root, "model.sliding_window", {fields::whole(1, 1e9)},
-        "of the layers that have a window; of all attention where none has one");
+        "window of the layers that have one; if none has one, of all attention");
 
   Key& cluster = library(root, "cluster", "cluster", "the machine");
   extra(cluster, "profile", {fields::text()},
-        "what was measured of the machine or of its GPU: a file, or a name in `configs/profiles`")
+        "measurements of the machine or of its GPU: a file, or a name in `configs/profiles`")
       .said = "of `this-machine`: the user's own";
   library(cluster, "gpu", "GPU", "").required = true;
   const auto links = [&](const char* where, const char* help, const char* otherwise) {
     Key& key = library(cluster.at(where), "interconnect", "interconnect", help);
     key.said = otherwise;
-    extra(key, "title", {fields::text()}, "in sentences");
+    extra(key, "title", {fields::text()}, "name used in sentences");
     extra(key, "basis", {fields::text()}, "how good its constants are, for reports");
   };
-  links("links.scale_up", "what the links are", "NVLink, or PCIe with `pcie-host`, with cautious constants");
+  links("links.scale_up", "type of the links", "NVLink, or PCIe with `pcie-host`, with cautious constants");
   links("collectives.measured_on", "what the links were", "those of the cluster");
   for (const char* where : {"links.scale_up", "collectives.measured_on"})
     extra(cluster.at(where), "kind", {assumed_kinds()},
-          "in the place of `interconnect`: links of that kind with cautious constants");
+          "instead of `interconnect`: links of this type with cautious constants");
   extra(cluster, "groups", {fields::list_of(fields::table("{nodes, gpu}"))},
-        "nodes with GPUs of another kind, in the order of the nodes");
+        "groups of nodes with different GPUs, in node order");
   add<ClusterChoice>(cluster, cluster_choice_fields(), true);
   for (const char* where : {"links.scale_up.interconnect", "collectives.measured_on.interconnect"})
     constants_of_kind(cluster.at(where));
   extra(cluster.at("gpu"), "framework", {fields::name_of("framework profile")},
-        "where a scenario with flash attention names none")
+        "framework of a scenario with flash attention that names none")
       .said = "by configs/default_frameworks.yaml";
-  extra(cluster.at("gpu"), "like", {fields::name_of("GPU")},
-        "a relative, for what peak, sms, memory and memory_bandwidth do not say; all of it is assumed")
+  extra(
+      cluster.at("gpu"), "like", {fields::name_of("GPU")},
+      "a similar GPU, which supplies all values but peak, sms, memory and memory_bandwidth; they are marked as assumed")
       .said = "the nearest by data sheet";
   Key& curves = library(cluster, "collectives", "set of collective curves", "measured times of collectives by size");
   curves.said = "priced from the links", curves.null = true;
@@ -131,28 +132,27 @@ Key made() {
   }
 
   section(root, "parallelism");
-  extra(
-      root, "stages", {plan::stage_list()},
-      "one for each stage, where they are not all cut alike: degrees in the place of those of `parallelism`, the GPUs "
-      "that it stands on, and what of the activation at its borders each of them sends and is sent, such as S0RS1 of "
-      "(sequences, tokens, hidden) over (data x context, tensor)");
+  extra(root, "stages", {plan::stage_list()},
+        "one entry per stage, if stages are not all split alike: degrees that replace those of `parallelism`, its "
+        "GPUs, and how its boundary activations are sharded, such as S0RS1 of (sequences, tokens, hidden) over (data x "
+        "context, tensor)");
   for (const char* key : {"resharding", "data_parallel", "placement"}) section(root, key);
   extra(root, "jobs", {fields::list_of(fields::table("{scenario, nodes}"))},
-        "several scenarios at once on the nodes of `cluster`, with nothing else beside the two");
+        "several scenarios that share the nodes of `cluster`; no other section may stand beside these two");
   section(root, "faults");
   Key& plan = root.at("plan");
-  plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` takes no notice of it";
+  plan.mapping = true, plan.help = "what `rehearse plan` searches; `run` ignores it";
   add<PlanSpace>(plan, plan_fields());
   extra(plan, "offload", {fields::list_of(fields::table("{optimizer, gradients, ...} as in training.offload"))},
-        "mappings of `training.offload`")
+        "values of `training.offload` to try")
       .said = "what `training` says";
   const auto profile = fields::name_of("framework profile");
   extra(plan, "framework", {word("auto"), profile, fields::list_of(profile)},
-        "profiles, or mappings as the key `framework` has them; auto: as that says")
+        "frameworks to try, as names or mappings; auto: that of the scenario")
       .said = "auto";
   extra(plan, "clusters", {fields::list_of(fields::table("{use, nodes, gpu_hour, framework, ...}"))},
-        "machines to choose from in place of `cluster`: its keys, with `nodes` or `gpus` as one size, a list or auto, "
-        "and for each its `gpu_hour`, `currency` and `framework` (one or a list)")
+        "machines to choose from, in place of `cluster`: its keys, with `nodes` or `gpus` as a number, a list or auto; "
+        "each may have its own `gpu_hour`, `currency` and `framework` (one or a list)")
       .said = "the file's `cluster`";
   section(root, "experts");
   root.at("experts.skew").forms = {word("uniform"), word("natural"), fields::list_of(fields::positive()),
@@ -161,22 +161,24 @@ Key made() {
   root.at("batch.lengths").forms = {
       fields::table("{fixed: N}, {list: [N, ...]}, {file: NAME} or {lognormal: [MU, SIGMA]}")};
   root.at("batch.global").required = false, root.at("batch.global").said = "required without `costs`";
-  extra(root, "batch.microbatches", {fields::whole(1, 1e9)}, "with `costs`, required there: micro-batches per step");
+  extra(root, "batch.microbatches", {fields::whole(1, 1e9)},
+        "with `costs` only, and required there: micro-batches per step");
 
-  extra(root, "schedule", {fields::name_of("schedule")}, "the order of the pipeline").said = "1f1b";
+  extra(root, "schedule", {fields::name_of("schedule")}, "the pipeline schedule: in which order stages do their passes")
+      .said = "1f1b";
   add<ScheduleChoice>(root.at("schedule"), schedule_fields());
-  extra(root, "schedule.file", {fields::text()},
-        "an order in the CSV of torch.distributed.pipelining, instead of `name`");
+  extra(root, "schedule.file", {fields::text()}, "a CSV schedule of torch.distributed.pipelining, instead of `name`");
 
-  root.at("training").help = "precision, recomputation, overlaps";
+  root.at("training").help = "precision, recomputation, overlap";
   add<TrainingChoice>(root.at("training"), training_choice_fields());
 
-  Key& framework = library(root, "framework", "framework profile", "how the framework of a day behaves");
+  Key& framework = library(root, "framework", "framework profile",
+                           "the training framework and its release: what it fuses, keeps and overlaps");
   framework.said = "from `attention` and the GPU; named among the assumptions";
-  extra(framework, "assumed", {fields::boolean()}, "the profile was not fitted").usual = false;
+  extra(framework, "assumed", {fields::boolean()}, "true: the profile was not fitted").usual = false;
   add<models::Framework>(framework, models::framework_fields(), true);
   Key& supports = framework.at("supports");
-  supports.help = "what it can be asked for, to which `rehearse plan` keeps; an empty list: anything";
+  supports.help = "what the framework supports, which limits `rehearse plan`; an empty list: anything";
   extra(supports, "source", {fields::text()}, "");
   add<Support>(supports, support_fields(), true);
 
@@ -188,7 +190,7 @@ Key made() {
       fields::list_of(fields::table("{tokens, steps, samples or share, and sections that differ}"))};
 
   add<AbstractCosts>(root, cost_fields());
-  Key& limit = extra(root, "memory.limit", {fields::number(0, 1e18), fields::size()}, "per rank");
+  Key& limit = extra(root, "memory.limit", {fields::number(0, 1e18), fields::size()}, "memory limit per rank");
   limit.null = true;
   return root;
 }

@@ -13,10 +13,11 @@ const Description& support_fields() {
       field<&S::sequence>("sequence", boolean(), kDefault, "sequence parallelism inside the tensor group"),
       field<&S::context>("context", boolean(), kDefault, "context parallelism"),
       field<&S::pipeline>("pipeline", boolean(), kDefault, "pipeline parallelism"),
-      field<&S::zero>("zero", list_of(whole(0, 3)), kDefault, "levels of ZeRO, or what is called by another name"),
+      field<&S::zero>("zero", list_of(whole(0, 3)), kDefault, "ZeRO stages, or their equivalents by another name"),
       field<&S::zero_in_pipeline>("zero_in_pipeline", list_of(whole(0, 3)),
-                                  {[](const S& s) { return s.zero; }, "`zero`"}, "those with pipeline parallelism"),
-      field<&S::schedules>("schedules", list_of(name_of("schedule")), kDefault, "orders of a pipeline"),
+                                  {[](const S& s) { return s.zero; }, "`zero`"},
+                                  "ZeRO stages that work with pipeline parallelism"),
+      field<&S::schedules>("schedules", list_of(name_of("schedule")), kDefault, "pipeline schedules"),
       some<&S::recompute>("recompute",
                           {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}},
                           "modes of `training.recompute`"),
@@ -24,13 +25,13 @@ const Description& support_fields() {
                               {{"ring", models::ContextKind::ring},
                                {"all-gather", models::ContextKind::all_gather},
                                {"all-to-all", models::ContextKind::all_to_all}},
-                              "kinds of context parallelism, as of `training.context`"),
+                              "kinds of context parallelism, as in `training.context`"),
       some<&S::offload>("offload",
                         {{"optimizer", S::State::optimizer},
                          {"gradients", S::State::gradients},
                          {"parameters", S::State::parameters},
                          {"activations", S::State::activations}},
-                        "what can leave the device, as of `training.offload`"));
+                        "what can be offloaded, as in `training.offload`"));
   return all;
 }
 
