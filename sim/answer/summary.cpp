@@ -176,6 +176,18 @@ bool same_answer(const Summary& a, const Summary& b) {
          std::equal(a.contended.begin(), a.contended.end(), b.contended.begin(), b.contended.end(), slows);
 }
 
+std::optional<double> model_states(const Summary& s) {
+  using graph::MemoryCategory;
+  double most = 0;
+  for (const auto& rank : s.ranks) {
+    double held = 0;
+    for (const auto c : {MemoryCategory::parameters, MemoryCategory::gradients, MemoryCategory::optimizer})
+      held += double(rank.memory[std::size_t(c)].count());
+    most = std::max(most, held);
+  }
+  return s.abstract || most == 0 ? std::nullopt : std::optional(most);
+}
+
 double waiting(const Summary& s) {
   using graph::Category;
   Time works;

@@ -107,6 +107,9 @@ struct SummaryParts {
   bool job = true;       // the whole training, where the scenario has one: a prediction for each of its phases
   unsigned threads = 1;  // to split the ranks among
 };
+// Parameters, gradients and optimizer states on the GPU that holds most of them, at the peak of its memory; nothing for
+// given pipelines, or if memory was left out.
+std::optional<double> model_states(const Summary& summary);
 // The share of the step in which the rank of the breakdown computes nothing.
 double waiting(const Summary& summary);
 Summary summarize(const LoweredJob& lowered, const timeline::Timeline& timeline, const SummaryParts& parts = {});

@@ -139,10 +139,11 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   const Paint paint{options.style.color};
   const Names names(rows);
   bool exposed = false, memory = false;
-  std::set<double> sizes;  // cluster sizes
+  std::set<double> sizes, states;  // of clusters, of model states
   for (const auto& row : rows) {
     if (!row.worked()) continue;
     if (row.figures[Figure::gpus]) sizes.insert(*row.figures[Figure::gpus]);
+    if (row.figures[Figure::states]) states.insert(*row.figures[Figure::states]);
     exposed = exposed || row.figures[Figure::exposed] > 0.;
     memory = memory || !words(Figure::device, row).empty();
   }
@@ -154,7 +155,7 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
   };
   add(true, {Figure::iteration}), add(rates, {Figure::samples_rate, Figure::mfu}), add(true, {Figure::bubble});
   add(exposed, {Figure::exposed}), add(abstract, {Figure::stages_held, Figure::in_flight});
-  add(memory, {Figure::device}), add(has(rows, Figure::fits), {Figure::fits});
+  add(memory, {Figure::device}), add(states.size() > 1, {Figure::states}), add(has(rows, Figure::fits), {Figure::fits});
   add(prices, {Figure::gpus, Figure::gpu_token_rate, Figure::cost});
   add(has(rows, Figure::days), {Figure::days}), add(has(rows, Figure::job_cost), {Figure::job_cost});
   add(true, {Figure::relative});
@@ -167,18 +168,21 @@ std::string compare_text(std::span<const CompareRow> rows, std::span<const std::
     text += fmt::format("\n{}: {}\n", paint.bold(name), row.error);
   }
   std::string notes;
-  if (!abstract) notes += "idle: of the busiest rank, which waits for others or for data, as `run` shows it.\n";
-  if (exposed)
-    notes += "exposed: communication that the rank that ends last waits for, in one step, as `run` shows it.\n";
-  if (prices) notes += "cost: GPU time per token, over that of the first row.\n";
+  if (!abstract)
+    notes += "idle: share of the step in which the busiest rank waits for others or for data, as in `run`.\n";
+  if (exposed) notes += "exposed: communication per step that the last rank to finish waits for, as in `run`.\n";
+  if (states.size() > 1)
+    notes += "states: parameters, gradients and optimizer states of the GPU that holds most of them.\n";
+  if (prices) notes += "cost: GPU time per token, relative to the first row.\n";
   if (rates && !prices) notes += fmt::format("{:.0f} GPUs in every row.\n", *sizes.begin());
   if (abstract)
     notes +=
-        "stages held: parameters of a rank, in stages; in flight: forwards of one stage that a rank holds until "
-        "their input gradient, at most.\n";
+        "stages held: stages whose parameters a rank holds; in flight: most forwards of one stage that a rank holds "
+        "until their input gradient.\n";
   if (abstract || memory)
     notes +=
-        "Pareto: nothing else that fits is better in time per sequence, memory or GPUs and as good in the others.\n";
+        "Pareto: nothing else that fits is better in time per sequence, memory or GPUs without being worse in "
+        "another.\n";
   if (!notes.empty()) text += "\n" + notes;
 
   // Warnings shared by several variants are printed once.

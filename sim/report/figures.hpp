@@ -21,6 +21,7 @@ enum class Figure : std::uint8_t {
   allocated,
   reserved,
   device,
+  states,
   fits,
   gpus,
   item_time,
@@ -39,7 +40,7 @@ enum class Figure : std::uint8_t {
   best,
   pareto
 };
-inline constexpr std::size_t kFigures = 24, kKeptFigures = std::size_t(Figure::relative);
+inline constexpr std::size_t kFigures = 25, kKeptFigures = std::size_t(Figure::relative);
 
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
@@ -65,6 +66,8 @@ inline constexpr auto kFigureTexts = [] {
        "live buffers of the worst rank (given pipelines: their unit)"},
       {"reserved_bytes", "", real, bytes, "peak_memory_bytes/reserved", "what the allocator holds for them"},
       {"device_bytes", "peak memory", real, bytes, "peak_memory_bytes/device", "what the device holds"},
+      {"model_states_bytes", "states", real, bytes, "model_states_bytes",
+       "parameters, gradients and optimizer states of the GPU that holds most"},
       {"fits", "fits", yes, none, "", "whether the memory suffices"},
       {"gpus", "GPUs", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
       {"item_s", "", real, seconds, "", "time per sequence of a step that trains (given pipelines: per micro-batch)"},

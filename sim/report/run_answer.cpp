@@ -262,6 +262,8 @@ Shown<Summary> headline() {
                          &Useful::step),
              &Summary::useful)
       .group("peak_memory_bytes", memory_figures(), &Summary::peak)
+      .figure("model_states_bytes", Unit::bytes, "model states",
+              "parameters, gradients and optimizer states of the GPU that holds most", answer::model_states)
       .figure("fits", "fits", "whether the memory suffices on every tier", &Summary::fits)
       .named_rows("tiers", tier(), tiers_of)
       .group("offload_efficiency", efficiency(), &Summary::offload_efficiency)
