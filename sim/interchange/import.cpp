@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/program.hpp"
@@ -133,6 +134,12 @@ void refuse_hidden(const ScenarioDraft& draft) {
   if (!errors.empty()) throw UserError(std::move(errors));
 }
 
+// What a scenario is called if no file says it: as the first file, or as the folder of a config.json.
+std::string title_of(const std::string& file) {
+  const std::filesystem::path path(file);
+  return path.stem() == "config" ? path.parent_path().filename().string() : path.stem().string();
+}
+
 }  // namespace
 
 Imported import(const Asked& asked, const scenario::Files& files) {
@@ -170,6 +177,8 @@ Imported import(const Asked& asked, const scenario::Files& files) {
     draft.set(set.substr(0, equals), value_of(sources, set, std::string_view(set).substr(equals + 1)), "--set " + set);
   }
   imported.part = is_of_machine_alone(draft);
+  const auto title = asked.files.empty() ? std::string() : title_of(asked.files.front());
+  if (!imported.part && !draft.has("name") && !title.empty()) draft.derive("name", title, "the name of the first file");
   conclude(draft, files);
   refuse_hidden(draft);
 
