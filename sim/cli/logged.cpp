@@ -54,7 +54,8 @@ LoggedCase read_log_of(const CommonOptions& common, const LogOptions& options, c
   auto log = interchange::read_log(from.text);
   if (!log)
     throw UserError(
-        {{{file, 0, 0}, fmt::format("no step is in this log; lines of {} are known", interchange::log_dialects())}});
+        {{{file, 0, 0},
+          fmt::format("this log has no line of a step; known are lines of {}", interchange::log_dialects())}});
   if (given.empty() && !from.says_run)
     throw UserError({{{file, 0, 0}, "does not say what the run was; give its scenario before --log or --from"}});
   LoggedCase one{{}, given, nullptr};

@@ -212,11 +212,11 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
     auto wider = machine_;
     wider.fabric *= 1 + kTenth;
     if (const double moved = moves(wider, works, durations, runs, conditions); moved > 0)
-      add(fmt::format("The fabric passes on {:.3g} of what InfiniBand with adaptive routing does.", machine_.fabric),
+      add(fmt::format("The fabric delivers {:.3g} of the rate of InfiniBand with adaptive routing.", machine_.fabric),
           moved);
   }
   if (spent.optimizer_steps > 0)
-    add(fmt::format("An optimizer step costs {} besides its memory traffic.",
+    add(fmt::format("An optimizer step costs {} beyond its memory traffic.",
                     show(seconds(framework_.optimizer_overhead))),
         kTenth * framework_.optimizer_overhead * spent.optimizer_steps);
   if (spent.host_steps > 0 && !measured_tiers())
@@ -225,9 +225,9 @@ std::vector<Assumption> CostModel::assumptions(std::span<const graph::Work> work
                     kHostStepShare),
         kTenth * spent.host_steps);
   if (!own)
-    add(fmt::format("A GPU holds {} for context and libraries and {} per communicator besides what the framework "
-                    "reserves.",
-                    show(context(machine_.gpu, framework_)), show(kCommunicator)),
+    add(fmt::format(
+            "A GPU holds {} for context and libraries and {} per communicator beyond what the framework reserves.",
+            show(context(machine_.gpu, framework_)), show(kCommunicator)),
         0);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.moves > b.moves; });
   return all;

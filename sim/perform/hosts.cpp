@@ -110,8 +110,8 @@ std::string text(const Json& state, const page::TextStyle& style) {
   for (const auto& note : state.find("not_performed")->items()) notes.push_back(note.text());
   if (is_true(*state.find("routed")))
     notes.emplace_back("switches form rings here and so route; flows of all GPUs of a NIC take the way of its first");
-  out += page::notes("To know", notes, style.width, paint);
-  out += fmt::format("\nA host is entered with: ip netns exec {} COMMAND\n", all.front().find("namespace")->text());
+  out += page::notes("Notes", notes, style.width, paint);
+  out += fmt::format("\nEnter a host with: ip netns exec {} COMMAND\n", all.front().find("namespace")->text());
   return page::fit(out, style.width);
 }
 

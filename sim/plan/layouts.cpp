@@ -192,7 +192,7 @@ Plan plan_of_layouts(Job job) {
   plan.rank_layout = RankLayout(std::move(meshes));
   if (plan.job.resharding.strategy == reshard::Strategy::signal)
     plan.assumptions.emplace_back(
-        "What crosses between stages arrives at once, and nobody takes anything from others: a bound, not a run.");
+        "Transfers between stages arrive at once and slow nothing else down: a bound, not a run.");
   else
     plan.assumptions.emplace_back(
         "What crosses between stages that are cut otherwise goes as it was planned, message by message; ranks that "

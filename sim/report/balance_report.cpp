@@ -114,7 +114,7 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
   text += fmt::format("\nLoads of the GPUs of layer 0, ' ' none to '@' {:.2f} times the mean and more\n", most);
   text += fmt::format("before  |{}|\nafter   |{}|\n", heat(answer.layers.front().before, most, width),
                       heat(answer.layers.front().after, most, width));
-  text += fmt::format("\nMoved: {} replicas, {} of them to nodes without that expert", answer.moves.replicas,
+  text += fmt::format("\nMoved: {} replicas, {} of them to nodes that did not have that expert", answer.moves.replicas,
                       answer.moves.between_nodes);
   if (answer.moved_bytes.count() > 0) text += fmt::format("; {:.3f} GB", double(answer.moved_bytes.count()) / 1e9);
   text += "\n";

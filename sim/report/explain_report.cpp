@@ -141,7 +141,7 @@ class ExplainPage {
       table.rows[i][3].text = decimal(limit.amount, limit.unit);
       table.rows[i][4].text = decimal(limit.rate, limit.unit) + "/s";
     }
-    add({"Limits: what each part of the machine would need by itself", std::move(table)});
+    add({"Limits: the time that each part of the machine would need on its own", std::move(table)});
   }
 
   void sensitivities() {
@@ -191,7 +191,7 @@ class ExplainPage {
     const char* const title = "What to change: one choice at a time, each predicted in full";
     auto note = fmt::format("{} changes were predicted: {} do not fit, {} change nothing; {} more are not legal here.",
                             found.all.size() + found.same, unfit, found.same, found.illegal);
-    if (!fits) note = "As it is the scenario does not fit; what is shown first does. " + note;
+    if (!fits) note = "As it stands, the scenario does not fit; the changes shown first make it fit. " + note;
     for (const auto& change : found.failed)
       note += fmt::format(" {} could not be predicted: a bug of this program, which `run` with it reports.",
                           fmt::join(change, " "));

@@ -24,14 +24,14 @@ std::string last_part(const std::string& key) { return key.substr(key.rfind('.')
 std::string space_text(const Outcome& outcome) {
   const auto& c = outcome.counts;
   return fmt::format(
-      "{} layouts: {} do not fit by the states that they keep, {}{} are ruled out by a bound of their time{}, {} were "
-      "priced. {} of these were priced in full, with contention: {} do not fit{}. {} sets of stage times served all.",
+      "{} layouts: {} cannot hold their model states, {}{} are ruled out by a time bound{}, {} were priced. {} of "
+      "those were simulated with contention: {} do not fit{}. {} sets of stage times were enough for all.",
       grouped(c.layouts), grouped(c.cut_memory),
-      c.cut_limits ? fmt::format("{} are too late or too dear by a bound, ", grouped(c.cut_limits)) : "",
+      c.cut_limits ? fmt::format("{} miss the deadline or the budget by a bound, ", grouped(c.cut_limits)) : "",
       grouped(c.cut_bound),
       c.refused ? fmt::format(", {} are refused by rules that only a plan knows", grouped(c.refused)) : "",
       grouped(c.priced), grouped(c.simulated), grouped(c.unfit),
-      c.missed ? fmt::format(", {} are too late or too dear", grouped(c.missed)) : "", grouped(c.stagings));
+      c.missed ? fmt::format(", {} miss the deadline or the budget", grouped(c.missed)) : "", grouped(c.stagings));
 }
 
 std::string refusal_text(const Outcome& outcome, std::size_t width) {
@@ -154,7 +154,7 @@ std::string band_text(const Space& space, const Found& found) {
   const auto& band = summary.error_band;
   if (!band.low || !band.high) return "No band: " + band.basis + ".";
   const auto range = [](const std::string& low, const std::string& high) { return low + " to " + high; };
-  std::string text = band.comparable ? "80 % of comparable runs: " : "None is comparable; 80 % of runs: ";
+  std::string text = band.comparable ? "80 % of comparable runs: " : "No published run is comparable; 80 % band: ";
   if (!summary.job || !summary.job->low || !summary.job->high) {
     const double seconds = to_seconds(found.iteration);
     return text + range(show(counted(*band.low * seconds)), show(counted(*band.high * seconds))) + ".";
@@ -182,11 +182,11 @@ std::string command_text(const Space& space, const search::Layout& layout, int w
 
 std::string lacking(const Space& space, const Outcome& outcome, int width) {
   const auto& near = *outcome.nearest;
-  return wrap(
-             fmt::format(
-                 "Nothing fits: the layout whose states lack least needs {} of a GPU that has {}, {:.2f} GiB too many:",
-                 show(bytes(near.device)), show(bytes(near.capacity)), (near.device - near.capacity) / double(1 << 30)),
-             std::size_t(width)) +
+  return wrap(fmt::format("Nothing fits: the layout that comes closest needs {} for its states on a GPU that has {}, "
+                          "{:.2f} GiB too much:",
+                          show(bytes(near.device)), show(bytes(near.capacity)),
+                          (near.device - near.capacity) / double(1 << 30)),
+              std::size_t(width)) +
          "\n" + command_text(space, near.layout, width);
 }
 
@@ -234,7 +234,7 @@ std::string offer(const Plan& plan, std::size_t which) {
     return fmt::format("{}: {}, on {}.", name, missed(space, *of.closest, "nothing that fits"),
                        machine_text(space, of.closest->layout));
   if (of.nearest)
-    return fmt::format("{}: nothing fits: what lacks least needs {} of a GPU that has {}, on {}.", name,
+    return fmt::format("{}: nothing fits: the layout that comes closest needs {} on a GPU that has {}, on {}.", name,
                        show(bytes(of.nearest->device)), show(bytes(of.nearest->capacity)),
                        machine_text(space, of.nearest->layout));
   return name + ": all layouts are refused.";
@@ -287,12 +287,11 @@ std::string certainty_text(const Plan& plan, std::size_t width) {
   for (std::size_t i = 1; i < outcome.top.size(); ++i)
     if (overlap(space, outcome.top[i], best).value_or(false)) places.push_back(i + 1);
   if (places.empty() && plan.ties.empty())
-    return wrap("The band of the best is apart from those of all others: no measurement is needed to choose.", width) +
-           "\n";
+    return wrap("The band of the best overlaps with no other: no measurement is needed to choose.", width) + "\n";
   std::string text;
   const auto others = outcome.top.size() - 1;
   if (!places.empty())
-    text += wrap(fmt::format("The band of the best overlaps with {}: predictions do not tell these apart.",
+    text += wrap(fmt::format("The band of the best overlaps with {}: predictions cannot tell these apart.",
                              places.size() == others
                                  ? fmt::format("those of all {} behind it", others)
                                  : fmt::format("those of {} of the {} behind it", places.size(), others)),
@@ -360,9 +359,10 @@ std::string headline(const Plan& plan, const page::TextStyle& style) {
   const auto width = static_cast<std::size_t>(style.width);
   std::string text;
   const bool chosen = !space.file().space.clusters.empty();
-  const auto step = fmt::format("{} per iteration, {} of it contention; {} of {} on the fullest GPU",
+  const auto step = fmt::format("{} per iteration, {} of it contention; {} of {} on the fullest GPU{}",
                                 show(best.iteration), show(best.iteration - best.alone), show(bytes(best.device)),
-                                show(bytes(best.full.summary.capacity.value_or(0))));
+                                show(bytes(best.full.summary.capacity.value_or(0))),
+                                best.full.summary.narrow() ? ", narrowly: --set plan.margin=5% leaves room" : "");
   if (chosen)
     text += wrap(fmt::format("The best: {}{}.", machine_text(space, best.layout),
                              best.run ? ": " + training_text(space, *best.run) : ""),
@@ -408,15 +408,17 @@ std::string plan_text(const Plan& plan, const page::TextStyle& style) {
     text += wrap(fmt::format("  {:>2}: {}", i + 1, loss(space, outcome.top[i], best)), width, "      ") + "\n";
   if (const auto sure = certainty_text(plan, width); !sure.empty())
     text += "\n" + paint.bold("How sure the choice is") + "\n" + sure;
-  text += "\n" +
-          paint.bold(wrap(fmt::format("Nothing else predicted is better in time, memory{} and as good in the others",
-                                      job_of(space) ? ", GPUs or cost" : " or GPUs"),
-                          width)) +
-          "\n";
+  text +=
+      "\n" +
+      paint.bold(wrap(
+          fmt::format("Pareto-optimal: nothing predicted is better in time, memory{} without being worse in another",
+                      job_of(space) ? ", GPUs or cost" : " or GPUs"),
+          width)) +
+      "\n";
   text += table_text(shown, plan, "/pareto", plan.front, style);
   text += "\n" + paint.bold("What was searched") + "\n" + searched;
-  text += wrap(fmt::format("iteration: as `run` says it, with contention; alone: nobody takes anything from anybody; "
-                           "memory: what the fullest GPU holds; layout: {}.",
+  text += wrap(fmt::format("iteration: as in `run`, with contention; alone: without contention; memory: that of the "
+                           "fullest GPU; layout: {}.",
                            kLetters),
                width) +
           "\n";
