@@ -248,8 +248,8 @@ const Description& training_fields() {
       or_also(
           absence_means(field<&T::reshard_after_forward>(
                             "fsdp.reshard_after_forward", boolean(), std::nullopt,
-                            "true: gathered parameters are dropped after the forward; a number: this many neighboring "
-                            "GPUs keep a part each and gather from each other for the backward (FSDP2); (true)"),
+                            "true (default): gathered parameters are dropped after the forward; a number: this many "
+                            "neighboring GPUs each keep a part and gather from one another for the backward (FSDP2)"),
                         true),
           {whole(2, kMostOver)}),
       settled(field<&T::reshard_over>("fsdp.reshard_over", whole(0, kMostOver), kDefault, "")),

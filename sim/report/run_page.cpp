@@ -180,7 +180,7 @@ class RunPage {
     say("Memory", value(peak + "allocated", "{} allocated"),
         {value(peak + "reserved", "{} reserved"), value(peak + "device", "{} on the device"),
          value("/tiers/device/capacity_bytes", " of {}"), fit(s_.fits_device, s_.narrow())});
-    say("States", value("/model_states_bytes"), {}, "parameters, gradients and optimizer states of a GPU");
+    say("States", value("/model_states_bytes", "{}"), {}, "parameters, gradients, optimizer states of a GPU");
     for (const auto& t : s_.tiers) {
       const auto tier = fmt::format("/tiers/{}/", name(t.tier));
       say(t.tier == Tier::host ? "Host memory" : "NVMe", value(tier + "peak_bytes", "{} of a node"),
