@@ -3,6 +3,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
@@ -29,8 +30,14 @@ inline std::string text_of(Length length) {
 struct Rgb {
   int red, green, blue;
   std::string text() const { return fmt::format("#{:02x}{:02x}{:02x}", red, green, blue); }
-  // Perceived brightness, 0 to 1000 (weights of ITU-R BT.601).
-  int brightness() const { return (299 * red + 587 * green + 114 * blue) / 255; }
+  // Relative luminance, 0 to 1 (WCAG 2.2, section 3).
+  double luminance() const {
+    const auto linear = [](int part) {
+      const double share = part / 255.;
+      return share <= .04045 ? share / 12.92 : std::pow((share + .055) / 1.055, 2.4);
+    };
+    return .2126 * linear(red) + .7152 * linear(green) + .0722 * linear(blue);
+  }
 };
 
 // In integers: the same bytes everywhere.
@@ -49,13 +56,19 @@ inline Rgb color_of_number(std::uint32_t number) {
   return mix(kHues[number % std::size(kHues)], kWhite, kTints[number / std::size(kHues) % std::size(kTints)]);
 }
 
-inline std::string_view ink_on(Rgb background) { return background.brightness() > 580 ? "#1b2430" : "#ffffff"; }
+// The better of the two, which has a contrast of 4.58 at the least, on any colour; a softer black would not.
+inline std::string_view ink_on(Rgb background) { return background.luminance() > .1791 ? "#000000" : "#ffffff"; }
 
-// Inks for everything but data, in light mode; dark documents invert them (page/html_style.cpp).
+// Inks for everything but data, in light mode; dark documents invert them (page/html.cpp).
 inline constexpr std::string_view kInk = "#1b2430", kMutedInk = "#5b6675", kAxisInk = "#8a94a3", kGridInk = "#e3e7ec",
                                   kLaneInk = "#eef1f5", kPanelInk = "#f4f6f9", kEdgeInk = "#b8c0cc",
-                                  kLimitInk = "#d64545";
+                                  kLimitInk = "#c62f2f";
 inline constexpr std::string_view kMuted = "fill=\"#5b6675\"";
+// For labels over other things: an edge in the colour of the page.
+inline constexpr std::string_view kHalo = "stroke=\"#ffffff\" stroke-width=\"4\" paint-order=\"stroke\"";
+
+// Documents hold most drawings twice, for a large screen and for a telephone: letters are as large on both.
+inline constexpr Length kWide = px(1180), kNarrow = px(380);
 
 class Canvas {
  public:
@@ -91,12 +104,22 @@ struct LegendEntry {
   std::string name;
 };
 struct LegendStyle {
-  Length side, up, words, letter, gap, line;  // of a square; where words begin; an average letter; between lines
+  Length side, up, words, gap, line;  // of a square; where words begin; between entries and lines
 };
-inline constexpr LegendStyle kSmallLegend{px(11), px(10), px(16), 690, px(14), px(18)},
-    kLargeLegend{px(16), px(12), px(22), 620, px(18), px(22)};
+inline constexpr LegendStyle kSmallLegend{px(11), px(10), px(16), px(14), px(18)},
+    kLargeLegend{px(16), px(12), px(22), px(18), px(22)};
 void legend(Canvas& out, Length left, Length right, Length& y, const std::vector<LegendEntry>& entries,
             const LegendStyle& style = kSmallLegend);
+
+// About as wide as text of this font size is: fonts differ, and this is a wide one.
+Length text_width(std::string_view text, Length size);
+// Its lines, none wider than `room`: broken at spaces, and a longer word after a mark within it.
+std::vector<std::string> wrapped(std::string_view text, Length size, Length room);
+// Draws them below each other; `y`: the base line of the first, and afterwards of the last.
+void paragraph(Canvas& out, Length x, Length& y, Length room, std::string_view text, Length size,
+               std::string_view attributes);
+// The middle of a label that is to be at `at` and has to stay between two edges.
+Length kept_within(Length at, std::string_view text, Length size, Length left, Length right);
 
 inline std::string svg_document(Length width, Length height, std::string_view title, const Canvas& canvas) {
   return fmt::format(

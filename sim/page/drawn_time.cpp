@@ -59,7 +59,8 @@ std::int64_t round_step(std::int64_t at_least) {
 }
 
 void time_axis(Canvas& out, Length left, Length width, Length bottom, std::int64_t span) {
-  const std::int64_t step = round_step(std::max<std::int64_t>(1, span / 10));
+  const std::int64_t ticks = std::clamp<std::int64_t>(width / px(70), 2, 10);
+  const std::int64_t step = round_step(std::max<std::int64_t>(1, span / ticks));
   const TimeUnit unit = unit_of(step);
   for (std::int64_t t = 0; t <= span; t += step) {
     const Length at = left + place_in(span, t, width);

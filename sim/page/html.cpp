@@ -23,8 +23,20 @@ std::string identifier(std::string_view title) {
   return id;
 }
 
+// Keys such as cluster.gpu.power may break after a mark, and not within a word.
+std::string breakable(const std::string& text) {
+  std::string html;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    html += text[i];
+    const bool within = i > 0 && i + 1 < text.size() && std::isalpha(static_cast<unsigned char>(text[i - 1])) &&
+                        std::isalnum(static_cast<unsigned char>(text[i + 1]));
+    if (within && (text[i] == '.' || text[i] == '_' || text[i] == '=')) html += "<wbr>";
+  }
+  return html;
+}
+
 std::string value(const Value& v) {
-  auto text = v.strong ? "<strong>" + escaped(v.text) + "</strong>" : escaped(v.text);
+  auto text = v.strong ? "<strong>" + escaped(v.text) + "</strong>" : breakable(escaped(v.text));
   if (!v.number) return text;
   const auto where = v.json.empty() ? "" : fmt::format(" data-json=\"{}\"", escaped(v.json));
   return fmt::format("<data value=\"{}\"{}>{}</data>", Json(*v.number).dump(), where, text);
@@ -36,7 +48,7 @@ std::string html_of(const Table& table) {
     return fmt::format("<{0}{1}>{2}</{0}>", tag, words ? " class=\"words\"" : "", content);
   };
   std::string html = "<div class=\"scrolls\"><table><thead><tr>";
-  for (std::size_t c = 0; c < table.head.size(); ++c) html += cell("th", c, escaped(table.head[c]));
+  for (std::size_t c = 0; c < table.head.size(); ++c) html += cell("th", c, breakable(escaped(table.head[c])));
   html += "</tr></thead><tbody>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
@@ -47,8 +59,10 @@ std::string html_of(const Table& table) {
 }
 
 // A drawing and its numbers as a table, for accessibility and for copying.
-std::string figure(const std::string& svg, const Table& numbers) {
-  auto html = "<figure class=\"drawing\">" + svg + "</figure>\n";
+std::string figure(const std::string& wide, const std::string& narrow, const Table& numbers) {
+  auto html = narrow.empty() ? "<figure class=\"drawing\">" + wide + "</figure>\n"
+                             : "<figure class=\"drawing wide\">" + wide +
+                                   "</figure>\n<figure class=\"drawing narrow\">" + narrow + "</figure>\n";
   if (!numbers.head.empty()) html += "<details><summary>as a table</summary>" + html_of(numbers) + "</details>\n";
   return html;
 }
@@ -63,7 +77,7 @@ std::string content(const Block& block) {
   if (const auto* facts = std::get_if<Facts>(&block.content)) {
     for (const auto& f : facts->facts) {
       auto more = sentence({"", {}, "", f.beside}, value);
-      more.erase(0, more.find_first_not_of(" ;"));  // stands below the value, and does not go on after it
+      more.erase(0, more.find_first_not_of(" ;:"));  // stands below the value, and does not go on after it
       if (!f.more.empty()) more += (more.empty() ? "" : "; ") + escaped(f.more);
       if (!more.empty()) more = "<span class=\"more\">" + more + "</span>";
       html += fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(f.name), value(f.value), more);
@@ -71,10 +85,12 @@ std::string content(const Block& block) {
     return "<dl class=\"facts\">\n" + html + "</dl>\n";
   }
   if (const auto* table = std::get_if<Table>(&block.content)) return html_of(*table);
-  if (const auto* bars = std::get_if<Bars>(&block.content)) return figure(draw(*bars, ""), table_of(*bars));
-  if (const auto* scatter = std::get_if<Scatter>(&block.content)) return figure(draw(*scatter, ""), table_of(*scatter));
+  if (const auto* bars = std::get_if<Bars>(&block.content))
+    return figure(draw(*bars, ""), draw(*bars, "", kNarrow), table_of(*bars));
+  if (const auto* scatter = std::get_if<Scatter>(&block.content))
+    return figure(draw(*scatter, ""), draw(*scatter, "", kNarrow), table_of(*scatter));
   if (const auto* drawn = std::get_if<Timeline>(&block.content)) return html_timeline(drawn->drawing, block.title);
-  if (const auto* picture = std::get_if<Picture>(&block.content)) return figure(picture->svg, {});
+  if (const auto* picture = std::get_if<Picture>(&block.content)) return figure(picture->svg, picture->narrow, {});
   return "<div><button class=\"copy\" hidden>copy</button><pre>" + escaped(std::get<Verbatim>(block.content).text) +
          "</pre></div>\n";
 }
@@ -99,7 +115,8 @@ std::string inks() {
   for (const auto& [ink, name] : kInks)
     for (const char* attribute : {"fill", "stroke"})
       css += fmt::format(".drawing svg [{0}=\"{1}\"] {{ {0}: var(--{2}); }}\n", attribute, ink, name);
-  return css + fmt::format(".drawing svg [stroke=\"{}\"] {{ stroke: var(--ink); }}\n", kInk);
+  return css + fmt::format(".drawing svg [stroke=\"{}\"] {{ stroke: var(--ink); }}\n", kInk) +
+         ".drawing svg [stroke=\"#ffffff\"] { stroke: var(--page); }\n";
 }
 
 }  // namespace

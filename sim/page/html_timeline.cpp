@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "base/json.hpp"
 #include "page/drawn_time.hpp"
@@ -17,6 +18,7 @@ namespace rehearsal::page {
 namespace {
 
 constexpr std::int64_t kPlane = 10'000'000;  // width of the plane: the resolution of a float with 24 bits
+constexpr int kSlim = 12;                    // height of a row of secondary activity, whose name still fits
 
 struct Row {
   std::string name;
@@ -35,12 +37,15 @@ class TimelineOf {
     unit_ = span_ > 1'000'000'000 ? 1000 : 1;
     int y = 0;
     const bool many = drawing.rows > 40;
+    const bool split = std::any_of(drawing.boxes.begin(), drawing.boxes.end(),
+                                   [](const auto& box) { return box.half != Half::whole; });
     for (std::uint32_t r = 0; r < drawing.rows; ++r) {
       const bool slim = r < drawing.slim.size() && drawing.slim[r];
       Row row{drawing.row_names.empty() ? fmt::format("rank {}", r) : drawing.row_names[r], y,
-              slim   ? 9
-              : many ? 15
-                     : 20,
+              slim    ? kSlim
+              : many  ? 15
+              : split ? 28  // two boxes above each other, each with its label
+                      : 20,
               drawing.memory.empty() ? 0
               : many                 ? 7
                                      : 14};
@@ -60,7 +65,7 @@ class TimelineOf {
     std::string html = "<figure class=\"timeline\">\n" + controls() + "<div class=\"rows\"><div class=\"names\">";
     for (const auto& row : rows_)
       html += fmt::format("<div style=\"height:{}px;margin-bottom:{}px\">{}</div>", row.height,
-                          row.strip + (row.height == 9 ? 1 : 3), escaped(row.name));
+                          row.strip + (row.height == kSlim ? 1 : 3), escaped(row.name));
     html += fmt::format(
         "</div>\n<div class=\"plot\" style=\"height:{0}px\" tabindex=\"0\" role=\"img\" aria-label=\"{1}: {2} rows "
         "over "
@@ -182,12 +187,13 @@ class TimelineOf {
   }
 
   // {"span", "unit": picoseconds, "typical": median duration, "rows": [{"name", "y", "h", "b": [...]}], "words",
-  // "labels"}; page.js explains the five numbers per box in "b".
+  // "labels": [[text, ink, half]]}; page.js explains the five numbers per box in "b".
   std::string data() const {
     std::vector<std::uint32_t> place(order_.size());  // of a box, in output order
     for (std::size_t i = 0; i < order_.size(); ++i) place[order_[i]] = std::uint32_t(i);
-    std::vector<std::string> labels;
-    std::map<std::string, std::size_t> known;
+    // A label with its ink, which goes by the colour under it, and whether it is in the upper or lower half of its row.
+    Json labels = Json::array();
+    std::map<std::tuple<std::string, std::string_view, Half>, std::size_t> known;
     auto words = drawing_.words;
     const std::size_t plain = words.size();  // boxes without words are described by their kind
     for (const auto& kind : kFillings) words.push_back(std::string(kind.name) + " #");
@@ -198,12 +204,12 @@ class TimelineOf {
     for (std::uint32_t r = 0; r < rows_.size(); ++r) {
       std::string numbers;
       std::int64_t now = 0;
-      char kind = 'F';
       for (; i < order_.size() && drawing_.boxes[order_[i]].row == r; ++i) {
         const auto& box = drawing_.boxes[order_[i]];
         const std::int64_t start = (box.start.count() - begin_) / unit_, end = (box.end.count() - begin_) / unit_;
-        const auto label = known.try_emplace(box.label, labels.size());
-        if (label.second) labels.push_back(box.label);
+        const auto ink = ink_on(tint_of(box.kind, box.chunk, drawing_.chunks));
+        const auto label = known.try_emplace({box.label, ink, box.half}, known.size());
+        if (label.second) labels.push_back(std::vector<Json>{box.label, std::string(ink), int(box.half)});
         std::size_t what = box.what;
         if (box.what == kNoBox) {
           const auto* found =
@@ -215,11 +221,9 @@ class TimelineOf {
                                label.first->second, back);
         lengths.push_back(end - start);
         now = end;
-        kind = box.kind;
       }
-      rows += fmt::format("{}{{\"name\":{},\"y\":{},\"h\":{},\"dark\":{},\"b\":[{}]}}", r ? ",\n" : "",
-                          Json(rows_[r].name).dump(), rows_[r].y, rows_[r].height,
-                          ink_on(color_of(kind)) == "#ffffff" ? "true" : "false", numbers);
+      rows += fmt::format("{}{{\"name\":{},\"y\":{},\"h\":{},\"b\":[{}]}}", r ? ",\n" : "", Json(rows_[r].name).dump(),
+                          rows_[r].y, rows_[r].height, numbers);
     }
     std::int64_t typical = 1;
     if (!lengths.empty()) {
@@ -227,7 +231,7 @@ class TimelineOf {
       typical = std::max<std::int64_t>(1, lengths[lengths.size() / 2]);
     }
     return in_script(fmt::format("{{\"span\":{},\"unit\":{},\"typical\":{},\"rows\":[{}],\"words\":{},\"labels\":{}}}",
-                                 span_, unit_, typical, rows, Json(words).dump(), Json(labels).dump()));
+                                 span_, unit_, typical, rows, Json(words).dump(), labels.dump()));
   }
 
   const Drawing& drawing_;

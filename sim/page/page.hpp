@@ -107,9 +107,10 @@ struct Timeline {
   Drawing drawing;
 };
 
-// A picture drawn elsewhere with a Canvas: a whole SVG document.
+// A picture drawn elsewhere with a Canvas: a whole SVG document, and one for a narrow page. Without that it is
+// scrolled.
 struct Picture {
-  std::string svg;
+  std::string svg, narrow = {};
 };
 // Unformatted text, for copying.
 struct Verbatim {
@@ -149,8 +150,8 @@ std::string html(const Page& page);
 std::string svg(const Page& page, const std::string& name = {});
 
 // --- the drawings, each a whole SVG document ------------------------------------------------------------------------
-std::string draw(const Bars& bars, const std::string& title);
-std::string draw(const Scatter& scatter, const std::string& title);
+std::string draw(const Bars& bars, const std::string& title, Length room = kWide);
+std::string draw(const Scatter& scatter, const std::string& title, Length room = kWide);
 // The numbers of these drawings.
 Table table_of(const Bars& bars);
 Table table_of(const Scatter& scatter);

@@ -145,10 +145,11 @@
           for (let i = this.firstEndingAfter(row, this.from); i < row.last && left > 0; i++) {
             const box = this.boxes[i];
             if (box.start > this.to) break;
-            const name = this.data.labels[box.label], room = (box.end - box.start) * px;
-            if (!name || room < name.length * 6.4 + 2) continue;
+            const [name, ink, half] = this.data.labels[box.label], room = (box.end - box.start) * px;
+            if (!name || room < name.length * 7 + 2) continue;
             left--;
-            text += `<text x="${((box.start + box.end) / 2 - this.from) * px}" y="${row.y + row.h / 2 + 4}" fill="${row.dark ? '#ffffff' : '#1b2430'}">${name}</text>`;
+            const middle = row.y + row.h * [2, 1, 3][half] / 4;  // of the row, or of its upper or lower half
+            text += `<text x="${((box.start + box.end) / 2 - this.from) * px}" y="${middle + 4}" fill="${ink}">${name}</text>`;
           }
         }
       }
@@ -183,7 +184,7 @@
       const row = rows[Math.min(rows.length - 1, Math.max(0, now + by))];
       return Math.min(row.last - 1, this.firstEndingAfter(row, this.boxes[this.at].start));
     }
-    name(box) { const label = this.data.labels[box.label]; return this.data.words[box.what].replace('#', label || ''); }
+    name(box) { const [label] = this.data.labels[box.label]; return this.data.words[box.what].replace('#', label || ''); }
     choose(i, follow = true) {
       if (!(i >= 0)) return;
       this.at = i;

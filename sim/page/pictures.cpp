@@ -100,11 +100,56 @@ std::string show_amount(double amount, Unit unit) {
                                                                           : fmt::format("{:.4g}", amount);
 }
 
+Length text_width(std::string_view text, Length size) {
+  const auto letters = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });  // UTF-8
+  return Length(letters) * size * 61 / 100;
+}
+
+std::vector<std::string> wrapped(std::string_view text, Length size, Length room) {
+  std::vector<std::string> lines(1);
+  const auto fits = [&](std::string_view more) {
+    return text_width(lines.back(), size) + text_width(more, size) <= room;
+  };
+  while (!text.empty()) {
+    const auto space = std::min(text.find(' '), text.size());
+    auto word = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    if (!lines.back().empty() && fits(" " + std::string(word))) {
+      lines.back() += ' ';
+    } else if (!lines.back().empty()) {
+      lines.emplace_back();
+    }
+    while (!fits(word)) {
+      auto cut = std::max<std::size_t>(1, std::size_t(std::max<Length>(0, room) * 100 / (61 * size)));
+      if (const auto mark = word.find_last_of("._/,=:-", cut - 1); mark != std::string_view::npos) cut = mark + 1;
+      lines.back() += word.substr(0, cut);
+      lines.emplace_back();
+      word.remove_prefix(std::min(cut, word.size()));
+    }
+    lines.back() += word;
+  }
+  return lines;
+}
+
+void paragraph(Canvas& out, Length x, Length& y, Length room, std::string_view text, Length size,
+               std::string_view attributes) {
+  const auto lines = wrapped(text, size, room);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0) y += size * 13 / 10;
+    out.label(x, y, lines[i], fmt::format("font-size=\"{}\" {}", text_of(size), attributes));
+  }
+}
+
+Length kept_within(Length at, std::string_view text, Length size, Length left, Length right) {
+  const Length half = text_width(text, size) / 2;
+  return std::max(left + half, std::min(at, right - half));
+}
+
 void legend(Canvas& out, Length left, Length right, Length& y, const std::vector<LegendEntry>& entries,
             const LegendStyle& style) {
   Length at = left;
   for (const auto& [color, name] : entries) {
-    const Length width = style.words + Length(name.size()) * style.letter + style.gap;
+    const Length width = style.words + text_width(name, px(12)) + style.gap;
     if (at > left && at + width > right) at = left, y += style.line;
     out.rectangle(at, y - style.up, style.side, style.side, fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
     out.label(at + style.words, y, name, "font-size=\"12\"");

@@ -10,7 +10,7 @@
 namespace rehearsal::page {
 namespace {
 
-constexpr Length kWidth = px(720), kHeight = px(440), kLeft = kMargin + px(80), kTop = px(20);
+constexpr Length kTick = px(11);  // font size
 constexpr std::size_t kMostInLegend = 10, kMostWithTips = 6000;
 
 // The label of an axis tick: "100 ms", not "100.000 ms".
@@ -49,23 +49,27 @@ class ScaleOf {
   double low() const { return back(low_); }
   double high() const { return back(high_); }
 
-  std::vector<double> lines() const {
+  // About as many as asked for; two at least, or nobody could read the scale.
+  std::vector<double> lines(int most) const {
     std::vector<double> all;
     if (scale_.logarithmic) {
+      const double every = std::max(1., std::ceil((high_ - low_) / most));
       const bool few = high_ - low_ < 1.5;
-      for (double decade = std::floor(low_); decade <= high_; ++decade)
+      for (double decade = std::floor(low_); decade <= high_; decade += every)
         for (const double digit : few ? std::vector<double>{1, 2, 5} : std::vector<double>{1})
           if (const double amount = digit * std::pow(10, decade); holds(amount)) all.push_back(amount);
-      return all;
+      if (all.size() > 1) return all;
+      all.clear();
     }
     // Bytes are counted in powers of 1024: steps are round in the displayed unit.
+    const double from = low(), to = high();
     double unit = 1;
     if (scale_.unit == Unit::bytes)
-      while (high_ >= 1024 * unit) unit *= 1024;
-    const double raw = (high_ - low_) / unit / 6, power = std::pow(10, std::floor(std::log10(raw)));
+      while (to >= 1024 * unit) unit *= 1024;
+    const double raw = (to - from) / unit / most, power = std::pow(10, std::floor(std::log10(raw)));
     double step = raw / power < 2 ? 2 * power : raw / power < 5 ? 5 * power : 10 * power;
     if (scale_.whole) step = std::max(step, 1.);
-    for (double i = std::ceil(low_ / unit / step); i * step * unit <= high_; ++i) all.push_back(i * step * unit);
+    for (double i = std::ceil(from / unit / step); i * step * unit <= to; ++i) all.push_back(i * step * unit);
     return all;
   }
 
@@ -90,54 +94,60 @@ std::vector<double> amounts(const Scatter& scatter, bool of_y) {
 
 class ScatterPicture {
  public:
-  ScatterPicture(const Scatter& scatter, const std::string& title)
+  ScatterPicture(const Scatter& scatter, const std::string& title, Length room)
       : scatter_(scatter),
         title_(title),
-        x_(scatter.x, amounts(scatter, false), kWidth),
-        y_(scatter.y, amounts(scatter, true), kHeight) {}
+        narrow_(room <= kNarrow),
+        margin_(narrow_ ? px(4) : kMargin),
+        left_(narrow_ ? px(68) : px(104)),
+        width_(narrow_ ? room - left_ - px(16) : px(720)),
+        height_(narrow_ ? px(280) : px(440)),
+        x_(scatter.x, amounts(scatter, false), width_),
+        y_(scatter.y, amounts(scatter, true), height_) {}
 
   std::string draw() {
-    top_ = kTop;
+    top_ = px(16);
     if (!title_.empty()) {
-      out_.label(kMargin, px(34), title_, "font-size=\"15\" font-weight=\"600\"");
-      top_ += px(28);
+      top_ = px(34);
+      paragraph(out_, margin_, top_, left_ + width_ - margin_, title_, px(15), "font-weight=\"600\"");
+      top_ += px(22);
     }
+    out_.label(margin_, top_, scatter_.y.title, "font-size=\"12\"");
+    top_ += px(14);
     grid();
     for (std::size_t i = 0; i < scatter_.slopes.size(); ++i) slope(scatter_.slopes[i], i > 0);
     frontier();
     curve();
     points();
-    Length bottom = top_ + kHeight + px(46);
+    Length bottom = top_ + height_ + px(46);
     if (scatter_.series.size() > 1 && scatter_.series.size() <= kMostInLegend) {
       std::vector<LegendEntry> entries;
       for (const auto& name : scatter_.series) entries.push_back({series(entries.size()), name});
-      legend(out_, kLeft, kLeft + kWidth, bottom += px(12), entries);
+      legend(out_, narrow_ ? margin_ : left_, left_ + width_, bottom += px(12), entries);
       bottom += px(12);
     }
-    return svg_document(kLeft + kWidth + px(60), bottom, title_, out_);
+    return svg_document(end(), bottom, title_, out_);
   }
 
  private:
-  Length x(double amount) const { return kLeft + x_.at(amount); }
-  Length y(double amount) const { return top_ + kHeight - y_.at(amount); }
+  Length x(double amount) const { return left_ + x_.at(amount); }
+  Length y(double amount) const { return top_ + height_ - y_.at(amount); }
+  Length end() const { return left_ + width_ + (narrow_ ? px(16) : px(60)); }
 
   void grid() {
-    for (const double a : x_.lines()) {
-      out_.line(x(a), top_, x(a), top_ + kHeight, fmt::format("stroke=\"{}\"", kGridInk));
-      out_.label(x(a), top_ + kHeight + px(16), tick(a, scatter_.x.unit),
+    for (const double a : x_.lines(int(width_ / px(110)))) {
+      out_.line(x(a), top_, x(a), top_ + height_, fmt::format("stroke=\"{}\"", kGridInk));
+      const auto words = tick(a, scatter_.x.unit);
+      out_.label(kept_within(x(a), words, kTick, 0, end()), top_ + height_ + px(16), words,
                  fmt::format("font-size=\"11\" text-anchor=\"middle\" {}", kMuted));
     }
-    for (const double a : y_.lines()) {
-      out_.line(kLeft, y(a), kLeft + kWidth, y(a), fmt::format("stroke=\"{}\"", kGridInk));
-      out_.label(kLeft - px(6), y(a) + px(4), tick(a, scatter_.y.unit),
+    for (const double a : y_.lines(6)) {
+      out_.line(left_, y(a), left_ + width_, y(a), fmt::format("stroke=\"{}\"", kGridInk));
+      out_.label(left_ - px(6), y(a) + px(4), tick(a, scatter_.y.unit),
                  fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
     }
-    out_.label(kLeft + kWidth / 2, top_ + kHeight + px(34), scatter_.x.title,
+    out_.label(left_ + width_ / 2, top_ + height_ + px(34), scatter_.x.title,
                "font-size=\"12\" text-anchor=\"middle\"");
-    out_.raw(
-        fmt::format("<text transform=\"translate({} {}) rotate(-90)\" font-size=\"12\" text-anchor=\"middle\">{}"
-                    "</text>\n",
-                    text_of(px(20)), text_of(top_ + kHeight / 2), escaped(scatter_.y.title)));
   }
 
   void slope(double factor, bool dashed) {
@@ -173,12 +183,39 @@ class ScatterPicture {
         out_.raw(fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\" fill-opacity=\"{}\"", text_of(x(p.x)),
                              text_of(y(p.y)), marked ? "5.5" : "3.5", series(p.series).text(), marked ? "1" : ".65"));
         out_.raw(tips && !p.tip.empty() ? fmt::format("><title>{}</title></circle>\n", escaped(p.tip)) : "/>\n");
-        if (marked && !p.label.empty()) out_.label(x(p.x) + px(9), y(p.y) - px(5), p.label, "font-size=\"11\"");
       }
+    labels();
+  }
+
+  // Beside its point, on whichever side there is room; where there is none, the point's tip has it.
+  void labels() {
+    struct Box {
+      Length left, top, right, bottom;
+    };
+    std::vector<Box> taken;
+    for (const auto& p : scatter_.points) {
+      if (!p.marked || p.label.empty() || !x_.holds(p.x) || !y_.holds(p.y)) continue;
+      const Length wide = text_width(p.label, kTick);
+      for (const auto& [right, base] : {std::pair{true, -px(5)}, {false, -px(5)}, {true, px(14)}, {false, px(14)}}) {
+        const Length from = x(p.x) + (right ? px(9) : -px(9) - wide), at = y(p.y) + base;
+        const Box box{from, at - px(11), from + wide, at + px(3)};
+        if (box.left < 0 || box.right > end() || box.bottom > top_ + height_ ||
+            std::any_of(taken.begin(), taken.end(), [&](const Box& other) {
+              return box.left < other.right && other.left < box.right && box.top < other.bottom &&
+                     other.top < box.bottom;
+            }))
+          continue;
+        out_.label(from, at, p.label, fmt::format("font-size=\"11\" {}", kHalo));
+        taken.push_back(box);
+        break;
+      }
+    }
   }
 
   const Scatter& scatter_;
   const std::string& title_;
+  const bool narrow_;
+  const Length margin_, left_, width_, height_;  // of the plot, but for the margin
   ScaleOf x_, y_;
   Length top_ = 0;
   Canvas out_;
@@ -186,7 +223,9 @@ class ScatterPicture {
 
 }  // namespace
 
-std::string draw(const Scatter& scatter, const std::string& title) { return ScatterPicture(scatter, title).draw(); }
+std::string draw(const Scatter& scatter, const std::string& title, Length room) {
+  return ScatterPicture(scatter, title, room).draw();
+}
 
 Table table_of(const Scatter& scatter) {
   Table table;

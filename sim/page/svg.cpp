@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kMostRanksDrawn = 64;  // more ranks than this: the middle is left out
 constexpr std::uint32_t kMaxStrips = 12;       // more ranks than this: memory as lines in one frame
 constexpr std::size_t kMaxWithTips = 4000;     // boxes
-constexpr Length kSmallestDigit = px(7);
+constexpr Length kSmallestDigit = px(9);
 constexpr Length kNameWidth = px(64);
 
 class TimedBoxes {
@@ -36,12 +36,16 @@ class TimedBoxes {
     }
     if (drawing.boxes.empty()) begin_ = 0;
     span_ = std::max<std::int64_t>(1, last - begin_);
-    // About 18 pixels per box, so that two digits fit; a long schedule is at most as wide as a large screen.
+    // About 22 pixels per box, so that two digits fit; a long schedule is at most as wide as a large screen.
     const std::size_t most =
         std::max(drawing.most_boxes, boxes_of.empty() ? 0 : *std::max_element(boxes_of.begin(), boxes_of.end()));
     width_ = px(std::clamp<std::int64_t>(std::int64_t(most) * 22, 760, 1720));
     const std::uint32_t shown = fold_.first + fold_.last;  // of the ranks
     row_ = shown <= 12 ? px(26) : shown <= 24 ? px(20) : px(14);
+    // Two boxes above each other need numbers that can be read.
+    if (shown <= 24 && std::any_of(drawing.boxes.begin(), drawing.boxes.end(),
+                                   [](const SvgBox& box) { return box.half != Half::whole; }))
+      row_ = px(28);
     digits_ = digit_size();
   }
 
@@ -74,9 +78,9 @@ class TimedBoxes {
     return list;
   }
 
-  // A digit is about 0.56 of its font size wide.
+  // A digit is up to 0.64 of its font size wide.
   static Length fitting(Length room, std::size_t characters) {
-    return characters == 0 ? 0 : room * 100 / (56 * Length(characters));
+    return characters == 0 ? 0 : room * 100 / (64 * Length(characters));
   }
   // Numbers are drawn only if the longest one fits into three boxes of four: a picture with some numbers looks broken.
   Length digit_size() const {
@@ -94,9 +98,10 @@ class TimedBoxes {
   }
 
   void heading(Length& y) {
-    out_.label(kMargin, y, drawing_.title, "font-size=\"17\" font-weight=\"600\"");
+    const Length room = kNameWidth + width_ + px(28);
+    paragraph(out_, kMargin, y, room, drawing_.title, px(17), "font-weight=\"600\"");
     y += px(20);
-    out_.label(kMargin, y, drawing_.subtitle, fmt::format("font-size=\"13\" {}", kMuted));
+    paragraph(out_, kMargin, y, room, drawing_.subtitle, px(13), kMuted);
   }
 
   // --- the rows of boxes --------------------------------------------------------------------------------------------
@@ -202,10 +207,10 @@ class TimedBoxes {
   void limit_line(Length bottom, Length height, double most, bool name) {
     if (!drawing_.memory_limit) return;
     const Length at = bottom - Length(std::llround(*drawing_.memory_limit / most * double(height)));
-    out_.line(left(), at, left() + width_, at, "stroke=\"#d64545\" stroke-dasharray=\"5 3\"");
+    out_.line(left(), at, left() + width_, at, fmt::format("stroke=\"{}\" stroke-dasharray=\"5 3\"", kLimitInk));
     if (name)
       out_.label(left() + width_, at - px(4), "limit " + amount_text(*drawing_.memory_limit),
-                 "font-size=\"11\" text-anchor=\"end\" fill=\"#d64545\"");
+                 fmt::format("font-size=\"11\" text-anchor=\"end\" fill=\"{}\" {}", kLimitInk, kHalo));
   }
 
   void strips(Length& y, double most) {
@@ -245,9 +250,8 @@ class TimedBoxes {
     }
     limit_line(bottom, height, most, true);
     y = bottom + px(20);
-    out_.label(left(), y, "rank 0", fmt::format("font-size=\"11\" fill=\"{}\"", kFirst.text()));
-    out_.label(left() + px(46), y, fmt::format("to rank {}", drawing_.rows - 1),
-               fmt::format("font-size=\"11\" fill=\"{}\"", kLast.text()));
+    page::legend(out_, left(), left() + width_, y,
+                 {{kFirst, "rank 0"}, {kLast, fmt::format("to rank {}", drawing_.rows - 1)}});
   }
 
   // --- legend -------------------------------------------------------------------------------------------------------
@@ -259,8 +263,8 @@ class TimedBoxes {
                        [&](const SvgBox& box) { return box.kind == kind.letter; }))
         continue;
       const std::uint32_t tiles = std::min(drawing_.chunks, 8u);
-      // An average letter is about 6.2 pixels wide.
-      wrap_legend(at, y, px(17) * tiles + px(5) + Length(kind.name.size()) * 620);
+      const Length words = text_width(kind.name, px(12));
+      wrap_legend(at, y, px(17) * tiles + px(5) + words);
       for (std::uint32_t c = 0; c < tiles; c++) {
         const Rgb color = tint_of(kind.letter, c * drawing_.chunks / tiles, drawing_.chunks);
         out_.rectangle(at, y - px(12), px(16), px(16), fmt::format("fill=\"{}\" rx=\"2\"", color.text()));
@@ -270,11 +274,11 @@ class TimedBoxes {
         at += px(17);
       }
       out_.label(at + px(5), y, kind.name, "font-size=\"12\"");
-      at += px(5) + Length(kind.name.size()) * 620 + px(24);
+      at += px(5) + words + px(24);
     }
     if (drawing_.chunks < 2) return;
     const std::string tints = "dark to light: " + drawing_.tints;
-    wrap_legend(at, y, Length(tints.size()) * 620);
+    wrap_legend(at, y, text_width(tints, px(12)));
     out_.label(at, y, tints, fmt::format("font-size=\"12\" {}", kMuted));
   }
   void wrap_legend(Length& at, Length& y, Length width) const {

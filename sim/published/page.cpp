@@ -57,7 +57,7 @@ Page against_page(const Predictions& predictions) {
   const report::Showing shown(json, against_answer().items());
   Page page;
   page.title = "Predicted against measured";
-  page.subtitle = fmt::format("{} published runs in {} tables of two rows or more", shown.value("/overall/rows").text,
+  page.subtitle = fmt::format("{} published runs; tables of two rows or more: {}", shown.value("/overall/rows").text,
                               shown.value("/overall/tables").text);
   page.made_by = "rehearse " + program_version();
   const auto fact = [&](const char* key, const char* more) { return shown.fact(std::string("/overall/") + key, more); };

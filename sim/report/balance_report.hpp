@@ -18,6 +18,6 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
 std::string to_csv(const balance::Answer& answer);  // one row per layer
 // One column per GPU and layer, stacked from the expert copies on it; if there are too many, cells with the loads
 // before and after.
-std::string to_svg(const balance::Question& question, const balance::Answer& answer);
+std::string to_svg(const balance::Question& question, const balance::Answer& answer, page::Length room = page::kWide);
 
 }  // namespace rehearsal::report

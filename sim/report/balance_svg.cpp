@@ -16,25 +16,29 @@ namespace {
 
 class BalancePicture {
  public:
-  BalancePicture(const balance::Question& question, const balance::Answer& answer)
+  BalancePicture(const balance::Question& question, const balance::Answer& answer, Length room)
       : question_(question),
         answer_(answer),
         shape_(answer.shape),
+        margin_(room <= kNarrow ? px(4) : kMargin),
+        left_(margin_ + kNames),
+        width_(room <= kNarrow ? room - left_ - kValues - margin_ : px(860)),
         panels_(answer.layers.size() <= kMostPanels && shape_.gpus <= kMostColumns),
         apart_(panels_ ? px(12) : 0),
-        column_((kWidth - apart_ * (nodes() - 1)) / shape_.gpus) {
+        column_((width_ - apart_ * (nodes() - 1)) / shape_.gpus) {
     for (const auto& layer : answer.layers) most_ = std::max(most_, layer.before_max_over_mean);
   }
 
   std::string draw() {
     Length y = px(36);
-    out_.label(kMargin, y, question_.name, "font-size=\"18\" font-weight=\"600\"");
+    const Length inside = left_ + width_ + kValues - margin_;
+    paragraph(out_, margin_, y, inside, question_.name, px(18), "font-weight=\"600\"");
     y += px(22);
-    out_.label(kMargin, y,
-               fmt::format("{} copies of {} experts on {} GPU{} in {} node{} \xc2\xb7 {}, method {}", shape_.replicas,
-                           shape_.experts, shape_.gpus, shape_.gpus == 1 ? "" : "s", nodes(), nodes() == 1 ? "" : "s",
-                           shape_.hierarchical ? "hierarchical" : "global", question_.method),
-               fmt::format("font-size=\"13\" {}", kMuted));
+    paragraph(out_, margin_, y, inside,
+              fmt::format("{} copies of {} experts on {} GPU{} in {} node{} \xc2\xb7 {}, method {}", shape_.replicas,
+                          shape_.experts, shape_.gpus, shape_.gpus == 1 ? "" : "s", nodes(), nodes() == 1 ? "" : "s",
+                          shape_.hierarchical ? "hierarchical" : "global", question_.method),
+              px(13), kMuted);
     y += px(16);
     for (std::uint32_t l = 0; l < answer_.layers.size(); ++l)
       if (panels_)
@@ -42,27 +46,26 @@ class BalancePicture {
       else
         strips(l, y);
     y += px(24);
-    out_.label(kMargin, y,
-               panels_ ? "A box: a copy of the expert of that number, as high as the load it brings. Line: the mean of "
-                         "the GPUs. Dashed frame: the GPU before. Right: the heaviest over the mean."
-                       : fmt::format("Load of each GPU, white none, red {:.2f} times the mean; upper row before, lower "
-                                     "row after. Right: the heaviest over the mean.",
-                                     most_),
-               small());
-    return svg_document(left() + kWidth + kValues + kMargin, y + px(16), question_.name, out_);
+    paragraph(out_, margin_, y, inside,
+              panels_ ? "A box: a copy of the expert of that number, as high as the load it brings. Line: the mean of "
+                        "the GPUs. Dashed frame: the GPU before. Right: the heaviest over the mean."
+                      : fmt::format("Load of each GPU, white none, red {:.2f} times the mean; upper row before, lower "
+                                    "row after. Right: the heaviest over the mean.",
+                                    most_),
+              px(11), kMuted);
+    return svg_document(left_ + width_ + kValues + margin_, y + px(16), question_.name, out_);
   }
 
  private:
   static constexpr std::size_t kMostPanels = 8;      // layers
   static constexpr std::uint32_t kMostColumns = 32;  // GPUs
-  static constexpr Length kNames = px(72), kWidth = px(860), kValues = px(64), kPanel = px(120), kStrip = px(12);
+  static constexpr Length kNames = px(64), kValues = px(64), kPanel = px(120), kStrip = px(12);
   static constexpr Rgb kHeavy{204, 51, 51};
 
-  static Length left() { return kMargin + kNames; }
   static std::string small(std::string_view more = "") { return fmt::format("font-size=\"11\" {} {}", kMuted, more); }
   std::uint32_t nodes() const { return question_.problem.nodes; }
   Length x(std::uint32_t gpu) const {
-    return left() + column_ * gpu + apart_ * Length(std::uint64_t(gpu) * nodes() / shape_.gpus);
+    return left_ + column_ * gpu + apart_ * Length(std::uint64_t(gpu) * nodes() / shape_.gpus);
   }
   // The weights behind the layer's final loads.
   const balance::Loads& weights(std::uint32_t layer) const {
@@ -77,8 +80,7 @@ class BalancePicture {
     y += px(14);
     const Length bottom = y + kPanel;
     const auto height = [&](double load) { return Length(std::llround(load / top * double(kPanel))); };
-    out_.label(left() - px(12), bottom - kPanel / 2, fmt::format("layer {}", l),
-               "font-size=\"12\" text-anchor=\"end\"");
+    out_.label(left_ - px(12), bottom - kPanel / 2, fmt::format("layer {}", l), "font-size=\"12\" text-anchor=\"end\"");
     const Length inset = std::min(px(4), column_ / 8);
     for (std::uint32_t g = 0; g < shape_.gpus; ++g) {
       const Length from = x(g) + inset, width = column_ - 2 * inset;
@@ -94,13 +96,14 @@ class BalancePicture {
                      "fill=\"none\" stroke=\"#8a94a3\" stroke-dasharray=\"3 2\"");
     }
     const Length end = x(shape_.gpus - 1) + column_, at = bottom - height(mean);
-    out_.line(left(), bottom, end, bottom, "stroke=\"#8a94a3\"");
-    out_.line(left(), at, end, at, "stroke=\"#d64545\" stroke-width=\"1.2\"");
+    out_.line(left_, bottom, end, bottom, "stroke=\"#8a94a3\"");
+    out_.line(left_, at, end, at, fmt::format("stroke=\"{}\" stroke-width=\"1.2\"", kLimitInk));
     values(layer, at + px(4), end);
     y = bottom + px(16);
-    for (std::uint32_t g = 0; g < shape_.gpus; ++g)
-      out_.label(x(g) + column_ / 2, y, (shape_.gpus <= 16 ? "GPU " : "") + std::to_string(g),
-                 small("text-anchor=\"middle\""));
+    const bool named = text_width("GPU 00", px(11)) < column_;
+    const auto every = std::uint32_t(text_width("000", px(11)) / column_ + 1);
+    for (std::uint32_t g = 0; g < shape_.gpus; g += every)
+      out_.label(x(g) + column_ / 2, y, (named ? "GPU " : "") + std::to_string(g), small("text-anchor=\"middle\""));
   }
 
   struct Box {
@@ -126,16 +129,16 @@ class BalancePicture {
   void strips(std::uint32_t l, Length& y) {
     const auto& layer = answer_.layers[l];
     y += px(8);
-    out_.label(left() - px(12), y + kStrip + px(4), fmt::format("layer {}", l), "font-size=\"11\" text-anchor=\"end\"");
+    out_.label(left_ - px(12), y + kStrip + px(4), fmt::format("layer {}", l), "font-size=\"11\" text-anchor=\"end\"");
     for (const auto* loads : {&layer.before, &layer.after}) {
       const double mean = std::accumulate(loads->begin(), loads->end(), 0.) / double(loads->size());
       for (std::uint32_t g = 0; g < shape_.gpus; ++g) {
         const double share = mean > 0 ? std::min(1., (*loads)[g] / mean / most_) : 0;
-        const Length from = left() + kWidth * g / shape_.gpus, to = left() + kWidth * (g + 1) / shape_.gpus;
+        const Length from = left_ + width_ * g / shape_.gpus, to = left_ + width_ * (g + 1) / shape_.gpus;
         out_.rectangle(from, y, to - from, kStrip,
                        fmt::format("class=\"load\" fill=\"{}\"", mix(kWhite, kHeavy, int(1000 * share)).text()));
       }
-      out_.label(left() + kWidth + px(8), y + kStrip - px(2),
+      out_.label(left_ + width_ + px(8), y + kStrip - px(2),
                  fmt::format("{:.3f}", loads == &layer.before ? layer.before_max_over_mean : layer.max_over_mean),
                  small());
       y += kStrip;
@@ -145,6 +148,7 @@ class BalancePicture {
   const balance::Question& question_;
   const balance::Answer& answer_;
   const balance::Shape& shape_;
+  const Length margin_, left_, width_;  // of the picture; of the columns
   const bool panels_;
   const Length apart_, column_;  // gap between nodes; width of a GPU
   double most_ = 1;              // maximum over all layers, before: heaviest GPU over mean
@@ -153,8 +157,8 @@ class BalancePicture {
 
 }  // namespace
 
-std::string to_svg(const balance::Question& question, const balance::Answer& answer) {
-  return BalancePicture(question, answer).draw();
+std::string to_svg(const balance::Question& question, const balance::Answer& answer, Length room) {
+  return BalancePicture(question, answer, room).draw();
 }
 
 }  // namespace rehearsal::report

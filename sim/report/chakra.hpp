@@ -1,5 +1,5 @@
-// The task graph as Chakra execution traces (interchange/chakra.hpp), which ASTRA-sim runs: a file for each rank, and the
-// groups of ranks that collectives name. Kernels carry the time that was predicted for them alone; collectives and
+// The task graph as Chakra execution traces (interchange/chakra.hpp), which ASTRA-sim runs: a file for each rank, and
+// the groups of ranks that collectives name. Kernels carry the time that was predicted for them alone; collectives and
 // messages carry their bytes, so that another simulator prices the network.
 #pragma once
 #include <cstdint>

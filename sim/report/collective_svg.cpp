@@ -167,9 +167,7 @@ class Ladder {
                                            : 500;
     out_.label(x(arrow.from) + distance(arrow) * spacing_ * at / 1000, top + (bottom - top) * at / 1000 + px(4),
                chunk_text(arrow.chunks),
-               fmt::format("font-size=\"12\" font-weight=\"600\" text-anchor=\"middle\" fill=\"{}\" stroke=\"#ffffff\" "
-                           "stroke-width=\"4\" paint-order=\"stroke\"",
-                           color(arrow).text()));
+               fmt::format("font-size=\"12\" font-weight=\"600\" text-anchor=\"middle\" {}", kHalo));
   }
 
   void legend(Length y) {

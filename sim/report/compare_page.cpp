@@ -50,15 +50,36 @@ class ComparePage {
     return bars;
   }
 
+  // Of one GPU, with the line of what it has where that is the same for all.
   Bars memories() const {
     Bars bars;
     bars.unit = memory_unit();
-    bars.parts = {"memory"};
+    bars.parts = {"model states", "all else"}, bars.limit_name = "capacity";
+    bool one_limit = true;
     for (const auto i : shown_) {
       const auto& row = rows_[i];
       const auto* fits = row.figures.yes(Figure::fits) ? "fits" : row.figures[Figure::fits] ? "does not fit" : "";
-      if (const auto held = memory(row); row.worked() && held) bars.rows.push_back({name(row), {*held}, fits});
+      const auto held = memory(row);
+      if (!row.worked() || !held) continue;
+      const double states = std::min(*held, row.figures[Figure::states].value_or(0));
+      bars.rows.push_back({name(row), {states, *held - states}, fits});
+      const auto& capacity = row.figures[Figure::capacity];
+      one_limit = one_limit && capacity && (!bars.limit || bars.limit == capacity);
+      bars.limit = capacity;
     }
+    if (!one_limit) bars.limit.reset();
+    return bars;
+  }
+
+  // What ZeRO cuts. As papers count it, in GB.
+  Bars states() const {
+    Bars bars;
+    bars.unit = Unit::none, bars.parts = {"GB"};
+    for (const auto i : shown_)
+      if (const auto held = rows_[i].figures[Figure::states]; rows_[i].worked() && held && !abstract_)
+        bars.rows.push_back({name(rows_[i]), {*held / 1e9}, "GB"});
+    const auto differs = [&](const Bars::Row& row) { return row.values != bars.rows.front().values; };
+    if (std::none_of(bars.rows.begin(), bars.rows.end(), differs)) bars.rows.clear();
     return bars;
   }
 
@@ -113,13 +134,19 @@ Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t>
   if (auto times = compared.times(); !times.rows.empty())
     pictures.blocks.push_back({"An iteration", std::move(times), "time"});
   if (auto memories = compared.memories(); !memories.rows.empty())
-    pictures.blocks.push_back({"Memory at the peak", std::move(memories), "memory"});
+    pictures.blocks.push_back({"Memory of a GPU at its peak", std::move(memories), "memory"});
+  if (auto states = compared.states(); !states.rows.empty())
+    pictures.blocks.push_back(
+        {"Model states of a GPU: parameters, gradients and optimizer states", std::move(states), "model-states"});
   if (auto front = compared.front(); front.points.size() > 1)
     pictures.blocks.push_back({"Time against memory", std::move(front), "pareto",
                                "Large points: nothing that fits is better in time, memory or GPUs and as good in the "
                                "others; the line joins those of time and memory."});
   if (!pictures.blocks.empty()) page.sections.push_back(std::move(pictures));
-  page.sections.push_back({"Every figure", {{"", compare_table(rows, shown)}}});
+  auto table = compare_table(rows, shown);
+  table.head.back() = "mark";
+  auto same = say_once(table);
+  page.sections.push_back({"Every figure", {{"", std::move(table), "", std::move(same)}}});
   Entries wrong;
   for (const auto i : shown)
     if (!rows[i].worked()) wrong.entries.push_back(compared.name(rows[i]) + ": " + rows[i].error);

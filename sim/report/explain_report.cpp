@@ -55,7 +55,9 @@ class ExplainPage {
     page_.made_by = "rehearse " + program_version();
     section("The step");
     add({"", Facts{answer()}});
-    draw({"Where the time goes on each rank", breakdown_bars(*e_.prediction), "breakdown"});
+    auto parts = breakdown_bars(*e_.prediction);
+    auto note = meanings(parts);
+    draw({"Where the time goes on each rank", std::move(parts), "breakdown", std::move(note)});
     if (e_.path) path();
     if (e_.limits && !e_.limits->empty()) limits();
     if (e_.sensitivities) sensitivities();
@@ -155,7 +157,7 @@ class ExplainPage {
     if (!bars.rows.empty()) draw({"A tenth better", std::move(bars), "sensitivity"});
     auto table = shown_.table("/sensitivity",
                               {"key", "value", "iteration_change=better", "worse/iteration_change=worse", "share"});
-    table.head.emplace_back(), table.words = {true, false, false, false, false, true};
+    table.head.emplace_back(asked_ ? "kind" : ""), table.words = {true, false, false, false, false, true};
     for (std::size_t i = 0; i < found.all.size(); i++) table.rows[i].push_back({marks(found.all[i])});
     const auto left_out = found.idle + omit(table, found.all, [&](const Sensitivity& s) {
                             return std::max(std::abs(change(e_, s.better.iteration)),

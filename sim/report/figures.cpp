@@ -29,6 +29,7 @@ Figures figures(const answer::Result& prediction) {
   f[Figure::exposed] = to_seconds(timeline::exposed_communication(s.breakdown));
   f[Figure::allocated] = s.peak.allocated, f[Figure::reserved] = s.peak.reserved, f[Figure::device] = s.peak.device;
   f[Figure::states] = answer::model_states(s);
+  f[Figure::capacity] = s.capacity;
   if (s.fits) f[Figure::fits] = *s.fits;
   f[Figure::gpus] = double(s.gpus);
   // Variants may differ in batch and in their share of skipped steps.

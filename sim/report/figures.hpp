@@ -22,6 +22,7 @@ enum class Figure : std::uint8_t {
   reserved,
   device,
   states,
+  capacity,
   fits,
   gpus,
   item_time,
@@ -40,7 +41,7 @@ enum class Figure : std::uint8_t {
   best,
   pareto
 };
-inline constexpr std::size_t kFigures = 25, kKeptFigures = std::size_t(Figure::relative);
+inline constexpr std::size_t kFigures = 26, kKeptFigures = std::size_t(Figure::relative);
 
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
@@ -68,6 +69,7 @@ inline constexpr auto kFigureTexts = [] {
       {"device_bytes", "peak memory", real, bytes, "peak_memory_bytes/device", "what the device holds"},
       {"model_states_bytes", "states", real, bytes, "model_states_bytes",
        "parameters, gradients and optimizer states of the GPU that holds most"},
+      {"capacity_bytes", "", real, bytes, "", "what the device has (given pipelines: their limit)"},
       {"fits", "fits", yes, none, "", "whether the memory suffices"},
       {"gpus", "GPUs", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
       {"item_s", "", real, seconds, "", "time per sequence of a step that trains (given pipelines: per micro-batch)"},

@@ -21,7 +21,7 @@ std::string to_text(const GroupMap& map, const page::TextStyle& style);
 Shown<GroupMap> groups_answer();
 std::string to_csv(const GroupMap& map);  // one row per GPU
 // Throws UserError if it is too large.
-std::string to_svg(const GroupMap& map);
+std::string to_svg(const GroupMap& map, page::Length room = page::kWide);
 
 // In the order of display.
 inline constexpr Axis kShownAxes[] = {Axis::tensor, Axis::context,       Axis::data,       Axis::pipeline,

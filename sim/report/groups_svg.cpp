@@ -18,7 +18,8 @@ constexpr Length kGpu = px(24), kGap = px(3), kPad = px(7), kName = px(16), kApa
 
 class Panels {
  public:
-  explicit Panels(const GroupMap& map) : map_(map) {
+  Panels(const GroupMap& map, Length room)
+      : map_(map), room_(room), margin_(room <= kNarrow ? px(4) : kMargin), inside_(room - 2 * margin_) {
     gpu_columns_ = 1;
     while (gpu_columns_ * gpu_columns_ < 2 * map.per_node) ++gpu_columns_;
     while (gpu_columns_ < map.per_node && map.per_node % gpu_columns_ != 0) ++gpu_columns_;
@@ -26,45 +27,48 @@ class Panels {
     node_width_ = 2 * kPad + gpu_columns_ * (kGpu + kGap) - kGap;
     const auto rows = (map.per_node + gpu_columns_ - 1) / gpu_columns_;
     node_height_ = kName + kPad + rows * (kGpu + kGap) - kGap + kPad;
-    node_columns_ = std::min<std::uint32_t>(map.nodes(), map.nodes() <= 16 ? 4 : 8);
+    const auto fitting = std::max<Length>(1, (inside_ + kApart) / (node_width_ + kApart));
+    node_columns_ = std::min({map.nodes(), map.nodes() <= 16 ? 4u : 8u, std::uint32_t(fitting)});
   }
 
   std::string draw() {
     Length y = px(36);
-    out_.label(kMargin, y, map_.title, "font-size=\"18\" font-weight=\"600\"");
+    paragraph(out_, margin_, y, inside_, map_.title, px(18), "font-weight=\"600\"");
     y += px(22);
-    out_.label(kMargin, y,
-               fmt::format("{} GPUs on {} node{} \xc2\xb7 the number in a GPU is that of its group", map_.mesh.ranks(),
-                           map_.nodes(), map_.nodes() == 1 ? "" : "s"),
-               fmt::format("font-size=\"13\" {}", kMuted));
+    paragraph(out_, margin_, y, inside_,
+              fmt::format("{} GPUs on {} node{} \xc2\xb7 the number in a GPU is that of its group", map_.mesh.ranks(),
+                          map_.nodes(), map_.nodes() == 1 ? "" : "s"),
+              px(13), kMuted);
     y += px(14);
     std::vector<Axis> axes;
     for (const Axis axis : kShownAxes)
       if (is_shown(map_.mesh, axis)) axes.push_back(axis);
-    const bool two = panel_width() <= px(760) && axes.size() > 1;
+    const bool two = 2 * panel_width() + px(36) <= inside_ && axes.size() > 1;
+    Length lowest = y;
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const bool right = two && i % 2 == 1;
-      panel(axes[i], right ? kMargin + panel_width() + px(36) : kMargin, y);
-      if (right || !two || i + 1 == axes.size()) y += panel_height();
+      lowest = std::max(lowest, panel(axes[i], right ? margin_ + panel_width() + px(36) : margin_, y));
+      if (right || !two) y = lowest;
     }
-    const Length width = 2 * kMargin + (two ? 2 * panel_width() + px(36) : panel_width());
-    return svg_document(std::max(width, px(560)), y + px(20), "Groups of " + map_.title, out_);
+    const Length width = 2 * margin_ + (two ? 2 * panel_width() + px(36) : panel_width());
+    return svg_document(std::max(width, std::min(room_, px(560))), lowest + px(20), "Groups of " + map_.title, out_);
   }
 
  private:
-  Length panel_width() const { return std::max(px(430), node_columns_ * (node_width_ + kApart) - kApart); }
-  Length panel_height() const {
-    const auto rows = (map_.nodes() + node_columns_ - 1) / node_columns_;
-    return px(46) + rows * (node_height_ + kApart);
+  Length panel_width() const {
+    return std::max(std::min(px(430), inside_), node_columns_ * (node_width_ + kApart) - kApart);
   }
 
-  void panel(Axis axis, Length left, Length top) {
+  // Returns where it ends.
+  Length panel(Axis axis, Length left, Length top) {
     const auto numbers = group_numbers(map_.mesh, axis);
     out_.label(left, top + px(24), name(axis), "font-size=\"15\" font-weight=\"600\"");
-    out_.label(left, top + px(39), group_words(map_, axis), fmt::format("font-size=\"12\" {}", kMuted));
+    top += px(39);
+    paragraph(out_, left, top, panel_width(), group_words(map_, axis), px(12), kMuted);
+    top += px(7);
     for (std::uint32_t node = 0; node < map_.nodes(); ++node) {
       const Length x = left + node % node_columns_ * (node_width_ + kApart),
-                   y = top + px(46) + node / node_columns_ * (node_height_ + kApart);
+                   y = top + node / node_columns_ * (node_height_ + kApart);
       out_.rectangle(x, y, node_width_, node_height_, "fill=\"#f4f6f9\" stroke=\"#b8c0cc\" rx=\"4\"");
       out_.label(x + kPad, y + px(14), fmt::format("node {}", node), fmt::format("font-size=\"10\" {}", kMuted));
       for (std::uint32_t i = 0; i < map_.per_node; ++i)
@@ -72,6 +76,7 @@ class Panels {
           square(numbers[gpu], gpu, x + kPad + i % gpu_columns_ * (kGpu + kGap),
                  y + kName + kPad + i / gpu_columns_ * (kGpu + kGap));
     }
+    return top + (map_.nodes() + node_columns_ - 1) / node_columns_ * (node_height_ + kApart);
   }
 
   void square(std::uint32_t group, std::uint32_t gpu, Length x, Length y) {
@@ -84,6 +89,7 @@ class Panels {
   }
 
   const GroupMap& map_;
+  const Length room_, margin_, inside_;  // of the picture; around it; between its margins
   std::uint32_t gpu_columns_ = 1, node_columns_ = 1;
   Length node_width_ = 0, node_height_ = 0;
   Canvas out_;
@@ -91,10 +97,10 @@ class Panels {
 
 }  // namespace
 
-std::string to_svg(const GroupMap& map) {
+std::string to_svg(const GroupMap& map, Length room) {
   if (map.mesh.ranks() > kMostGpus)
     throw UserError(fmt::format("--svg draws up to {} GPUs; found {}", kMostGpus, map.mesh.ranks()));
-  return Panels(map).draw();
+  return Panels(map, room).draw();
 }
 
 }  // namespace rehearsal::report

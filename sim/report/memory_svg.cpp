@@ -21,8 +21,7 @@ namespace {
 using timeline::MemoryByCategory;
 using timeline::MemoryPoint;
 
-constexpr Length kWidth = px(960), kHeight = px(190), kRowNames = px(76), kLeft = kMargin + kRowNames;
-constexpr Length kColumn = px(1);
+constexpr Length kHeight = px(190), kColumn = px(1);
 // A memory level and the time at which it starts.
 struct Panel {
   std::string heading, more;
@@ -63,7 +62,12 @@ std::vector<MemoryPoint> added_up(const std::vector<std::pair<std::vector<Memory
 
 class MemoryPicture {
  public:
-  explicit MemoryPicture(const Result& answer) : answer_(answer), summary_(answer.summary) {
+  MemoryPicture(const Result& answer, Length room)
+      : answer_(answer),
+        summary_(answer.summary),
+        margin_(room <= kNarrow ? px(4) : kMargin),
+        left_(margin_ + px(72)),
+        width_(room <= kNarrow ? room - left_ - px(18) : px(960)) {
     const auto& graph = answer.graph();
     span_ = std::max<std::int64_t>(1, answer.timeline.makespan().count());
     for (std::uint32_t r = 1; r < summary_.ranks.size(); ++r)
@@ -82,20 +86,20 @@ class MemoryPicture {
   std::string draw() {
     Length y = px(36);
     const auto title = fmt::format("{}: memory", summary_.name);
-    out_.label(kMargin, y, title, "font-size=\"17\" font-weight=\"600\"");
+    paragraph(out_, margin_, y, left_ + width_ - margin_, title, px(17), "font-weight=\"600\"");
     y += px(22);
     const auto subtitle = fmt::format("{} of rank {}, one of {} GPU{}", show(answer_.timeline.makespan()),
                                       summary_.ranks[fullest_].rank, summary_.gpus, summary_.gpus == 1 ? "" : "s");
-    out_.label(kMargin, y, subtitle, fmt::format("font-size=\"13\" {}", kMuted));
+    paragraph(out_, margin_, y, left_ + width_ - margin_, subtitle, px(13), kMuted);
     y += px(18);
     work(y);
     for (const auto& panel : panels_) draw(panel, y);
     legends(y);
-    return svg_document(kLeft + kWidth + kMargin, y + px(14), title + ", " + subtitle, out_);
+    return svg_document(left_ + width_ + px(18) + margin_, y + px(14), title + ", " + subtitle, out_);
   }
 
  private:
-  Length x(Time time) const { return kLeft + place_in(span_, time.count(), kWidth); }
+  Length x(Time time) const { return left_ + place_in(span_, time.count(), width_); }
   std::string amount(double size) const {
     return summary_.abstract ? fmt::format("{:.4g}", size / scenario::kMemoryUnit) : show(bytes(size));
   }
@@ -136,8 +140,8 @@ class MemoryPicture {
   // The rank's computation over the same time.
   void work(Length& y) {
     const Length height = px(18);
-    out_.label(kLeft - px(8), y + px(13), "computes", "font-size=\"11\" text-anchor=\"end\"");
-    out_.rectangle(kLeft, y, kWidth, height, "fill=\"#eef1f5\"");
+    out_.label(left_ - px(8), y + px(13), "computes", "font-size=\"11\" text-anchor=\"end\"");
+    out_.rectangle(left_, y, width_, height, "fill=\"#eef1f5\"");
     struct Span {
       Time start, end;
       char kind;
@@ -169,7 +173,7 @@ class MemoryPicture {
 
   // Per column of the picture the highest level, so that no peak is lost.
   std::vector<MemoryByCategory> columns(const std::vector<MemoryPoint>& curve) const {
-    const auto count = static_cast<std::size_t>(kWidth / kColumn);
+    const auto count = static_cast<std::size_t>(width_ / kColumn);
     std::vector<MemoryByCategory> all(count);
     std::vector<Bytes> level(count, Bytes(-1));
     const auto take = [&](std::size_t column, const MemoryPoint& point) {
@@ -177,12 +181,12 @@ class MemoryPicture {
     };
     for (std::size_t i = 0; i < curve.size(); ++i) {
       const auto at = [&](Time when) {
-        return std::min(count - 1, static_cast<std::size_t>((x(when) - kLeft) / kColumn));
+        return std::min(count - 1, static_cast<std::size_t>((x(when) - left_) / kColumn));
       };
       const auto from = at(curve[i].when), to = i + 1 < curve.size() ? at(curve[i + 1].when) : count - 1;
       // A level also counts in the column where the next one begins, unless that begins at the column's edge.
       for (auto c = from; c <= to; ++c)
-        if (c == from || c < to || i + 1 == curve.size() || x(curve[i + 1].when) - kLeft > Length(to) * kColumn)
+        if (c == from || c < to || i + 1 == curve.size() || x(curve[i + 1].when) - left_ > Length(to) * kColumn)
           take(c, curve[i]);
     }
     return all;
@@ -196,30 +200,34 @@ class MemoryPicture {
     const double top = 1.08 * std::max(most, in_sight ? *panel.capacity : 0);
     auto heading = fmt::format("{}{}", amount(most), panel.more);
     if (panel.capacity) heading += fmt::format("; capacity {}", amount(*panel.capacity));
-    out_.label(kMargin, y, panel.heading, "font-size=\"13\" font-weight=\"600\"");
-    out_.label(kLeft + kWidth, y, "high water " + heading,
-               fmt::format("font-size=\"12\" text-anchor=\"end\" {}", kMuted));
+    out_.label(margin_, y, panel.heading, "font-size=\"13\" font-weight=\"600\"");
+    y += px(17);
+    paragraph(out_, margin_, y, left_ + width_ - margin_, "high water " + heading, px(12), kMuted);
     y += px(8);
     const Length bottom = y + kHeight;
     const auto level = [&](double size) { return bottom - Length(std::llround(size / top * double(kHeight))); };
     grid(top, level, bottom);
     areas(columns(panel.curve), level, bottom);
-    if (in_sight) {
-      const Length at = level(*panel.capacity);
-      out_.line(kLeft, at, kLeft + kWidth, at, fmt::format("stroke=\"{}\" stroke-dasharray=\"5 3\"", kLimitInk));
-      out_.label(kLeft + px(4), at - px(4), "capacity " + amount(*panel.capacity),
-                 fmt::format("font-size=\"11\" fill=\"{}\"", kLimitInk));
-    }
     const Length at = level(most), when = x(peak.when);
-    out_.line(kLeft, at, kLeft + kWidth, at, "stroke=\"#1b2430\" stroke-width=\"0.7\" stroke-dasharray=\"2 3\"");
+    const bool right = when < left_ + width_ / 2;  // of its peak the label
+    if (in_sight) {
+      const Length limit = level(*panel.capacity);
+      out_.line(left_, limit, left_ + width_, limit, fmt::format("stroke=\"{}\" stroke-dasharray=\"5 3\"", kLimitInk));
+      // Below its line where the label of the peak would be in its way, and there is no room beside that.
+      const bool near = limit <= at && at - limit < px(16) && margin_ < kMargin;
+      out_.label(
+          right ? left_ + width_ - px(4) : left_ + px(4), near ? limit + px(12) : limit - px(4),
+          "capacity " + amount(*panel.capacity),
+          fmt::format("font-size=\"11\" text-anchor=\"{}\" fill=\"{}\" {}", right ? "end" : "start", kLimitInk, kHalo));
+    }
+    out_.line(left_, at, left_ + width_, at, "stroke=\"#1b2430\" stroke-width=\"0.7\" stroke-dasharray=\"2 3\"");
     out_.triangle(when, at, when - px(4), at - px(7), when + px(4), at - px(7), "");
     const bool changes = std::any_of(panel.curve.begin(), panel.curve.end(),
                                      [&](const MemoryPoint& point) { return point.level != peak.level; });
-    const bool right = when < kLeft + kWidth * 3 / 5;
     out_.label(when + (right ? px(8) : -px(8)), at - px(3),
                amount(most) + (changes ? " at " + show(peak.when) : " throughout"),
-               fmt::format("font-size=\"11\" text-anchor=\"{}\"", right ? "start" : "end"));
-    time_axis(out_, kLeft, kWidth, bottom, span_);
+               fmt::format("font-size=\"11\" text-anchor=\"{}\" {}", right ? "start" : "end", kHalo));
+    time_axis(out_, left_, width_, bottom, span_);
     y = bottom + px(36);
   }
 
@@ -240,11 +248,11 @@ class MemoryPicture {
     const auto step = round_step(std::max<std::int64_t>(1, std::llround(std::ceil(top / unit.size / 6))));
     for (std::int64_t tick = 0; double(tick) * unit.size <= top; tick += step) {
       const Length at = level(double(tick) * unit.size);
-      out_.line(kLeft, at, kLeft + kWidth, at, tick ? "stroke=\"#e3e7ec\"" : "stroke=\"#8a94a3\"");
-      out_.label(kLeft - px(8), at + px(4), tick ? fmt::format("{} {}", tick, unit.name) : "0",
+      out_.line(left_, at, left_ + width_, at, tick ? "stroke=\"#e3e7ec\"" : "stroke=\"#8a94a3\"");
+      out_.label(left_ - px(8), at + px(4), tick ? fmt::format("{} {}", tick, unit.name) : "0",
                  fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
     }
-    out_.line(kLeft, bottom, kLeft, bottom - kHeight, "stroke=\"#8a94a3\"");
+    out_.line(left_, bottom, left_, bottom - kHeight, "stroke=\"#8a94a3\"");
   }
 
   // Stacked, with permanent memory at the bottom.
@@ -260,17 +268,17 @@ class MemoryPicture {
       }
       if (!any) continue;
       drawn_[c] = true;
-      std::string path = fmt::format("M{} {}", text_of(kLeft), text_of(bottom));
+      std::string path = fmt::format("M{} {}", text_of(left_), text_of(bottom));
       const auto edge = [&](const std::vector<double>& heights, bool back) {
         Length now = -1;
         for (std::size_t k = 0; k < heights.size(); ++k) {
           const std::size_t i = back ? heights.size() - 1 - k : k;
           const Length at = level(heights[i]);
           if (at == now) continue;
-          path += fmt::format("H{}V{}", text_of(kLeft + Length(back ? i + 1 : i) * kColumn), text_of(at));
+          path += fmt::format("H{}V{}", text_of(left_ + Length(back ? i + 1 : i) * kColumn), text_of(at));
           now = at;
         }
-        path += "H" + text_of(back ? kLeft : kLeft + kWidth);
+        path += "H" + text_of(back ? left_ : left_ + width_);
       };
       edge(above, false), edge(below, true);
       const auto name = graph::name(static_cast<graph::MemoryCategory>(c));
@@ -284,19 +292,20 @@ class MemoryPicture {
     std::vector<LegendEntry> entries;
     for (std::size_t c = 0; c < graph::kMemoryCategories; ++c)
       if (drawn_[c]) entries.push_back({memory_colors()[c], graph::name(static_cast<graph::MemoryCategory>(c))});
-    legend(out_, kLeft, kLeft + kWidth, y += px(2), entries, kLargeLegend);
+    legend(out_, left_, left_ + width_, y += px(2), entries, kLargeLegend);
     y += px(22);
-    out_.label(kLeft - px(8), y, "computes", fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
+    out_.label(left_ - px(8), y, "computes", fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
     entries.clear();
     for (const auto& kind : kFillings)
       if (kinds_.find(kind.letter) != std::string::npos) entries.push_back({kind.color, std::string(kind.name)});
     if (kinds_.find('o') != std::string::npos) entries.push_back({color_of('o'), "gradients and optimizer"});
-    legend(out_, kLeft, kLeft + kWidth, y, entries, kLargeLegend);
+    legend(out_, left_, left_ + width_, y, entries, kLargeLegend);
   }
 
   const Result& answer_;
   const answer::Summary& summary_;
-  std::uint32_t fullest_ = 0;  // index of the rank that holds most
+  const Length margin_, left_, width_;  // of the picture; of the curves
+  std::uint32_t fullest_ = 0;           // index of the rank that holds most
   std::int64_t span_ = 1;
   std::vector<Panel> panels_;
   std::array<bool, graph::kMemoryCategories> drawn_{};
@@ -306,10 +315,10 @@ class MemoryPicture {
 
 }  // namespace
 
-std::string memory_svg(const Result& answer) {
+std::string memory_svg(const Result& answer, Length room) {
   if (answer.summary.peak.allocated <= 0)
     throw UserError("--svg draws memory over time, and nothing says how much this takes: give the scenario a 'memory'");
-  return MemoryPicture(answer).draw();
+  return MemoryPicture(answer, room).draw();
 }
 
 }  // namespace rehearsal::report

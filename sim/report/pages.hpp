@@ -19,6 +19,10 @@
 
 namespace rehearsal::report {
 
+// Takes out the columns, but the first, that say the same in each of several rows, and says so: "The same in all: GPUs
+// 8, ...". Wide tables would end beyond the page.
+std::string say_once(page::Table& table);
+
 // `shown`: from choose().
 page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t> shown, const Asked& asked);
 page::Page plan_page(const Plan& plan, const Asked& asked);

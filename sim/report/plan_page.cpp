@@ -51,6 +51,8 @@ Page plan_page(const Plan& plan, const Asked& asked) {
   for (const char* count : {"/layouts", "/priced", "/simulated", "/cut/memory", "/cut/bound"})
     facts.facts.push_back(shown.fact(count));
   page.sections.push_back({"The answer", {{"", std::move(facts)}}});
+  if (!outcome.top.empty())
+    page.sections.back().blocks.push_back({"The best layout", Paragraph{words(space, outcome.top.front().layout)}});
   if (!outcome.top.empty()) {
     Bars bars;
     bars.unit = Unit::seconds, bars.colors = category_colors();
@@ -62,8 +64,12 @@ Page plan_page(const Plan& plan, const Asked& asked) {
       for (const Time part : found.full.summary.breakdown) row.values.push_back(to_seconds(part));
       bars.rows.push_back(std::move(row));
     }
-    page.sections.push_back(
-        {"The best", {{"", best_table(shown, plan)}, {"Why the others lose", std::move(bars), "time"}}});
+    auto why = meanings(bars);
+    auto table = best_table(shown, plan);
+    auto same = say_once(table);
+    page.sections.push_back({"The best",
+                             {{"", std::move(table), "", std::move(same)},
+                              {"Why the others lose", std::move(bars), "time", std::move(why)}}});
   }
   if (outcome.found.size() > 1) {
     Scatter scatter;

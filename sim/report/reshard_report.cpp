@@ -4,12 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "base/quantity_text.hpp"
 #include "page/grid.hpp"
 #include "page/layout.hpp"
 #include "page/svg.hpp"
 #include "report/measured_text.hpp"
+#include "reshard/routes.hpp"
 #include "timeline/compare.hpp"
 
 namespace rehearsal::report {
@@ -197,7 +200,7 @@ std::string to_text(const Planned& planned, const page::TextStyle& style) {
              style.width);
 }
 
-std::string to_svg(const reshard::Question& question, const reshard::Answer& answer) {
+Drawing drawing_of(const reshard::Question& question, const reshard::Answer& answer) {
   Drawing drawing;
   drawing.title = title(question);
   drawing.subtitle = fmt::format("{}, planner {} \xc2\xb7 {} elements over one NIC, {} \xc2\xb7 {}",
@@ -212,7 +215,46 @@ std::string to_svg(const reshard::Question& question, const reshard::Answer& ans
                              fmt::format("task {} from NIC {}: {} to {}", s.task, answer.numbered.sender_nics[s.sender],
                                          show(on_the_nic(question, s.start)), show(on_the_nic(question, s.end)))});
   });
-  return draw_svg(drawing);
+  return drawing;
+}
+
+std::optional<Drawing> hops_of(const reshard::Question& question, const reshard::Answer& answer) {
+  const auto first = std::find_if(answer.plan.schedule.begin(), answer.plan.schedule.end(), [&](const Sending& s) {
+    return answer.transfers[s.task].receiver_devices.size() > 1;
+  });
+  if (!question.resharding || first == answer.plan.schedule.end()) return std::nullopt;
+  Answer alone = answer;
+  alone.plan.schedule = {*first};
+  const auto carries = reshard::carries(alone, reshard::Chunks::each);
+  const auto& to = question.resharding->destination.mesh;
+  const auto& link = question.method.link;
+  Drawing drawing;
+  drawing.title = fmt::format("Task {} on its way, hop by hop", first->task);
+  drawing.subtitle = fmt::format("{} to {} GPUs: each passes a chunk on while it receives the next",
+                                 reshard::name(answer.transfers[first->task].strategy),
+                                 answer.transfers[first->task].receiver_devices.size());
+  std::map<std::tuple<bool, std::uint32_t, std::uint32_t>, std::uint32_t> rows;
+  std::vector<Time> free;  // by row: when its link is
+  std::vector<std::size_t> chunks;
+  for (const auto& c : carries) {
+    const bool nic = !c.relayed || to.row_of(c.from) != to.row_of(c.to);
+    const auto [row, fresh] = rows.try_emplace({c.relayed, c.from, c.to}, std::uint32_t(rows.size()));
+    if (fresh) {
+      drawing.row_names.push_back(fmt::format("{}{} > {}", c.relayed ? "" : "from ", c.from, c.to));
+      free.emplace_back(), chunks.push_back(0);
+    }
+    const double bytes = double(c.count) * double(question.method.element_bytes);
+    SvgBox box{row->second, free[row->second]};
+    if (c.after) box.start = std::max(box.start, drawing.boxes[*c.after].end), box.after = *c.after;
+    box.end = box.start + seconds(link.latency + bytes / (nic ? link.nic : link.nvlink));
+    box.kind = nic ? 'S' : 'R', box.label = std::to_string(chunks[row->second]++);
+    box.tip = fmt::format("chunk {} {}: {} to {}", box.label, nic ? "over NICs" : "over NVLink", show(box.start),
+                          show(box.end));
+    free[row->second] = box.end;
+    drawing.boxes.push_back(std::move(box));
+  }
+  drawing.rows = std::uint32_t(drawing.row_names.size());
+  return drawing;
 }
 
 Shown<Comparison> planners_answer() {

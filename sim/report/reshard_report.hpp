@@ -21,7 +21,9 @@ Shown<Planned> reshard_answer();
 std::string to_text(const Planned& planned, const page::TextStyle& style);
 std::string to_csv(const reshard::Answer& answer);    // one row per entry of the schedule
 page::Table sendings(const reshard::Answer& answer);  // by their start
-std::string to_svg(const reshard::Question& question, const reshard::Answer& answer);
+page::Drawing drawing_of(const reshard::Question& question, const reshard::Answer& answer);
+// How the first transfer of several hops travels, from GPU to GPU in its chunks. Nothing where every one is a message.
+std::optional<page::Drawing> hops_of(const reshard::Question& question, const reshard::Answer& answer);
 
 // Several questions, each planned by every planner: makespans in elements, one row per question.
 struct Compared {

@@ -28,9 +28,6 @@ namespace {
 constexpr std::uint32_t kMostGroupedGpus = 256;  // larger jobs show their groups only in `rehearse groups`
 constexpr std::uint32_t kMaxRows = 16;           // of a text's picture and of tables; the middle is left out
 
-std::string rank_name(std::uint32_t rank, std::int64_t alike) {
-  return fmt::format("rank {}{}", rank, alike > 1 ? fmt::format(" x {}", alike) : "");
-}
 // In the unit of links: GB = 1e9 bytes.
 std::string sent(double bytes) { return decimal(bytes, "B", 3); }
 
@@ -230,21 +227,20 @@ class RunPage {
   }
 
   void time() {
-    if (asked_)
-      add({"Each rank, by what it does or waits for", breakdown_bars(run_), "breakdown",
-           "Communication counts where a rank waits for it."});
+    if (asked_) {
+      auto all = breakdown_bars(run_);
+      auto note = meanings(all);
+      add({"Each rank, by what it does or waits for", std::move(all), "breakdown", std::move(note)});
+    }
     Bars bars{.parts = {"time"}, .unit = Unit::seconds, .json = "/breakdown_s/{name}"};
     bars.limit = to_seconds(s_.iteration), bars.limit_name = "iteration";
     for (const auto& [name, part] : find(json_, "/breakdown_s")->members())
       if (part.real() > 0)
         bars.rows.push_back({name, {part.real()}, show_amount(part.real() / *bars.limit, Unit::share)});
     std::string waits;
-    for (const auto& [category, why] :
-         {std::pair{graph::Category::bubble, "waits for another rank to compute"},
-          {graph::Category::host, "waits for the CPU that launches its kernels"},
-          {graph::Category::contention, "lasts longer because links or memory are shared"}})
+    for (const auto category : {graph::Category::bubble, graph::Category::host, graph::Category::contention})
       if (s_.breakdown[std::size_t(category)] > Time{})
-        waits += fmt::format("{}{}: {}", waits.empty() ? "" : "; ", graph::name(category), why);
+        waits += fmt::format("{}{}: {}", waits.empty() ? "" : "; ", graph::name(category), meaning(category));
     add({fmt::format("Where the time goes on rank {}, which ends last", s_.breakdown_rank), std::move(bars), "",
          waits});
   }
@@ -341,7 +337,7 @@ class RunPage {
   void memory() {
     const bool memory = s_.peak.allocated > 0;
     if (asked_ && memory) {
-      add({"", Picture{memory_svg(run_)}, "memory"});
+      add({"", Picture{memory_svg(run_), memory_svg(run_, kNarrow)}, "memory"});
       add({"Each rank at its peak, by what it holds", memory_bars(), "memory-by-rank"});
     }
     std::vector<std::string_view> columns{"rank", "count", "stages", "busy_s"};
@@ -419,7 +415,7 @@ class RunPage {
       if (is_shown(map.mesh, axis)) table.rows.push_back({{name(axis)}, {group_words(map, axis)}});
     add({"", std::move(table)});
     if (map.mesh.ranks() <= kMostGroupedGpus)
-      add({"", Picture{to_svg(map)}, "groups"});
+      add({"", Picture{to_svg(map), to_svg(map, kNarrow)}, "groups"});
     else
       add({"", Paragraph{fmt::format("More than {} GPUs are not drawn here; `rehearse groups` draws up to 1,024 and "
                                      "lists all.",
@@ -454,30 +450,6 @@ class RunPage {
 };
 
 }  // namespace
-
-std::vector<Rgb> category_colors() {
-  return {{66, 122, 214}, {132, 170, 226}, {214, 110, 80},  {110, 120, 135}, {170, 70, 110}, {120, 94, 170},
-          {190, 178, 40}, {200, 60, 60},   {205, 210, 218}, {150, 120, 60},  {60, 140, 190}, {90, 150, 120}};
-}
-
-Bars breakdown_bars(const Result& answer) {
-  Bars bars;
-  bars.unit = Unit::seconds, bars.colors = category_colors();
-  for (std::size_t c = 0; c < graph::kCategories; ++c)
-    bars.parts.push_back(graph::name(static_cast<graph::Category>(c)));
-  const auto& graph = answer.graph();
-  const auto count = std::uint32_t(graph.ranks().size());
-  const auto fold = elided_rows(count, kMostBars);
-  for (std::uint32_t r = 0; r < count; ++r) {
-    if (fold.hidden && r == fold.first) r += fold.hidden;
-    const auto& rank = graph.ranks()[r];
-    Bars::Row row{rank_name(rank.job_rank, rank.multiplicity), {}};
-    for (const Time part : timeline::breakdown(graph, answer.timeline, RankId(r), answer.lowered->durations))
-      row.values.push_back(to_seconds(part));
-    bars.rows.push_back(std::move(row));
-  }
-  return bars;
-}
 
 Section scenario_section(const Asked& asked) {
   Section section{"The question", {}};

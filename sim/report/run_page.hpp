@@ -24,8 +24,12 @@ page::Section scenario_section(const Asked& asked);
 // All lanes of all ranks over time. Large jobs show only part of them, and its note says so.
 page::Block timed(const Result& answer);
 
-// Breakdown of an iteration by rank.
+// Breakdown of an iteration by rank, what one of its parts is, and what those of these bars are: "bubble: waits for
+// another rank to compute; ...".
 page::Bars breakdown_bars(const Result& answer);
+const char* meaning(graph::Category category);
+std::string meanings(const page::Bars& bars);
+std::string rank_name(std::uint32_t rank, std::int64_t alike);  // "rank 0 x 8"
 // Colours of graph::Category.
 std::vector<page::Rgb> category_colors();
 

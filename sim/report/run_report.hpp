@@ -26,7 +26,7 @@ Shown<answer::Contended> contended_resource();
 Shown<Result> measured_answer();
 // Memory of each tier over time, by category: of the GPU that holds most, and for hosts and disks of all GPUs of the
 // node that holds most. Each with its peak and capacity.
-std::string memory_svg(const Result& answer);
+std::string memory_svg(const Result& answer, page::Length room = page::kWide);
 // A header and one line per result.
 std::string run_csv(std::span<const Result> answers);
 

@@ -36,6 +36,7 @@ class Boxes {
   Block run() {
     for (const auto r : shown_) rank(r);
     wait_and_path();
+    if (answer_.scenario().optimizer_sync.post_validation) next_iteration();
     drawing_.title = answer_.scenario().name, drawing_.subtitle = "who works when";
     Block timed{"", Timeline{std::move(drawing_)}, "timeline"};
     if (hidden_) timed.note += fmt::format("{} ranks in the middle are left out. ", hidden_);
@@ -118,6 +119,19 @@ class Boxes {
     for (const auto& step : timeline::critical_path(graph_, answer_.timeline))
       if (const auto found = box_of_.find(step.task.value); found != box_of_.end())
         drawing_.boxes[found->second].critical = true;
+  }
+
+  // Without a barrier between them iterations overlap, which one of them does not show.
+  void next_iteration() {
+    const auto boxes = std::uint32_t(drawing_.boxes.size());
+    for (std::uint32_t b = 0; b < boxes; ++b) {
+      auto box = drawing_.boxes[b];
+      box.start += answer_.summary.iteration, box.end += answer_.summary.iteration;
+      box.chunk = 1, box.critical = false;
+      if (box.after != kNoBox) box.after += boxes;
+      drawing_.boxes.push_back(std::move(box));
+    }
+    drawing_.chunks = 2, drawing_.tints = "an iteration, and the next, which does not wait for its end";
   }
 
   const Result& answer_;
