@@ -1,6 +1,7 @@
 """The page of the gallery: sections, items, captions and tables of values; pictures are files beside it."""
 import html
 import pathlib
+import re
 
 STYLE = (pathlib.Path(__file__).parent / "gallery.css").read_text(encoding="utf-8")
 
@@ -20,6 +21,22 @@ for (const button of document.querySelectorAll("button.copy")) button.addEventLi
 
 MARKS = {"equal": "equal to the digits that the source prints", "near": "as near as is said",
          "differs": "differs; why is said"}
+
+
+def inks():
+    """Light and dark, by name: those of the program's documents (sim/page/page.css), whose pictures these are."""
+    css = (pathlib.Path(__file__).parent.parent / "sim/page/page.css").read_text(encoding="utf-8")
+    light, dark = (dict(re.findall(r"--([a-z]+): (#[0-9a-f]+)", css[css.index(where):].split("}")[0]))
+                   for where in (":root {", ':root[data-theme="dark"] {'))
+    return {name: (light[name], dark[name]) for name in ("ink", "muted", "axis", "grid", "lane", "panel", "edge", "limit", "page")}
+
+
+def in_the_dark(svg):
+    """A picture that turns over its inks in a browser that is dark; data keeps its colours."""
+    rules = "".join(f'[{attribute}="{light}"]{{{attribute}:{dark}}}' for name, (light, dark) in inks().items()
+                    for attribute in ("fill", "stroke") if (name, attribute) != ("page", "fill"))
+    rules += f'svg>rect[width="100%"]{{fill:{inks()["page"][1]}}}'
+    return svg.replace("</title>\n", f"</title>\n<style>@media (prefers-color-scheme:dark){{{rules}}}</style>\n", 1)
 
 
 def escape(text):

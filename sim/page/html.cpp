@@ -76,8 +76,11 @@ std::string content(const Block& block) {
   }
   if (const auto* facts = std::get_if<Facts>(&block.content)) {
     for (const auto& f : facts->facts) {
-      auto more = sentence({"", {}, "", f.beside}, value);
-      more.erase(0, more.find_first_not_of(" ;:"));  // stands below the value, and does not go on after it
+      auto beside = f.beside;  // stands below the value, and does not go on after it
+      while (!beside.empty() && beside.front().text.empty()) beside.erase(beside.begin());
+      if (!beside.empty()) beside.front().text.erase(0, beside.front().text.find_first_not_of(" ;:"));
+      auto more = sentence({"", {}, "", beside}, value);
+      more.erase(0, more.find_first_not_of(" ,"));
       if (!f.more.empty()) more += (more.empty() ? "" : "; ") + escaped(f.more);
       if (!more.empty()) more = "<span class=\"more\">" + more + "</span>";
       html += fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(f.name), value(f.value), more);

@@ -20,7 +20,7 @@ constexpr std::uint32_t kMostRanksDrawn = 64;  // more ranks than this: the midd
 constexpr std::uint32_t kMaxStrips = 12;       // more ranks than this: memory as lines in one frame
 constexpr std::size_t kMaxWithTips = 4000;     // boxes
 constexpr Length kSmallestDigit = px(9);
-constexpr Length kNameWidth = px(64);
+constexpr Length kFewestNames = px(64);
 
 class TimedBoxes {
  public:
@@ -46,6 +46,8 @@ class TimedBoxes {
     if (shown <= 24 && std::any_of(drawing.boxes.begin(), drawing.boxes.end(),
                                    [](const SvgBox& box) { return box.half != Half::whole; }))
       row_ = px(28);
+    for (const auto& name : drawing.row_names)
+      names_ = std::max(names_, text_width(name, px(row_ >= px(20) ? 12 : 10)) + px(10) - kMargin / 2);
     digits_ = digit_size();
   }
 
@@ -63,7 +65,7 @@ class TimedBoxes {
   }
 
  private:
-  Length left() const { return kMargin + kNameWidth; }
+  Length left() const { return kMargin + names_; }
   Length x(std::int64_t time) const { return left() + place_in(span_, time - begin_, width_); }
   std::string row_name(std::int64_t r) const {
     return drawing_.row_names.empty() ? fmt::format("rank {}", r) : drawing_.row_names[std::size_t(r)];
@@ -98,7 +100,7 @@ class TimedBoxes {
   }
 
   void heading(Length& y) {
-    const Length room = kNameWidth + width_ + px(28);
+    const Length room = names_ + width_ + px(28);
     paragraph(out_, kMargin, y, room, drawing_.title, px(17), "font-weight=\"600\"");
     y += px(20);
     paragraph(out_, kMargin, y, room, drawing_.subtitle, px(13), kMuted);
@@ -290,7 +292,7 @@ class TimedBoxes {
   const Drawing& drawing_;
   ElidedRows fold_;
   std::int64_t begin_ = 0, span_ = 1;
-  Length width_ = 0, row_ = 0;
+  Length width_ = 0, row_ = 0, names_ = kFewestNames;
   Length digits_ = 0;  // font size of the numbers; 0 = none
   Canvas out_;
 };

@@ -292,7 +292,7 @@ class MemoryPicture {
     std::vector<LegendEntry> entries;
     for (std::size_t c = 0; c < graph::kMemoryCategories; ++c)
       if (drawn_[c]) entries.push_back({memory_colors()[c], graph::name(static_cast<graph::MemoryCategory>(c))});
-    legend(out_, left_, left_ + width_, y += px(2), entries, kLargeLegend);
+    legend(out_, left_, left_ + width_ + px(18), y += px(2), entries, kLargeLegend);
     y += px(22);
     out_.label(left_ - px(8), y, "computes", fmt::format("font-size=\"11\" text-anchor=\"end\" {}", kMuted));
     entries.clear();

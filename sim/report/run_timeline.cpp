@@ -8,6 +8,7 @@
 #include "page/grid.hpp"
 #include "report/picture.hpp"
 #include "report/run_page.hpp"
+#include "timeline/split.hpp"
 
 namespace rehearsal::report {
 
@@ -20,6 +21,22 @@ using graph::Lane;
 constexpr std::uint32_t kMostRanks = 32, kFewestRanks = 4;
 constexpr std::size_t kMostDrawn = 24'000;
 constexpr std::size_t kMostBoxes = 12'000;  // beyond it, consecutive tasks of one pass and micro-batch are merged
+
+// Collectives look the same on whichever lane they run: that of computing, if it waits for them.
+char kind_of(const graph::Work& work, Lane lane, graph::Pass pass) {
+  switch (timeline::category_of(work, pass, lane)) {
+    case graph::Category::tensor_comm:
+      return 'T';
+    case graph::Category::data_comm:
+      return 'D';
+    case graph::Category::context_comm:
+      return 'C';
+    case graph::Category::expert_comm:
+      return 'E';
+    default:
+      return letter_of(lane, pass);
+  }
+}
 
 class Boxes {
  public:
@@ -72,7 +89,7 @@ class Boxes {
       const Time start = answer_.timeline.start[task], end = answer_.timeline.end[task];
       if (row[lane] == kNoBox || start == end) continue;
       const auto& at = program.coordinates[i];
-      const char kind = letter_of(program.lane[i], at.pass);
+      const char kind = kind_of(graph_.work(program.work[i]), program.lane[i], at.pass);
       if (folds_ && open[lane] != kNoBox) {
         auto& box = drawing_.boxes[open[lane]];
         if (box.kind == kind && like_[open[lane]] == at.microbatch && box.end == start) {
