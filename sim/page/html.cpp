@@ -30,7 +30,7 @@ std::string breakable(const std::string& text) {
     html += text[i];
     const bool within = i > 0 && i + 1 < text.size() && std::isalpha(static_cast<unsigned char>(text[i - 1])) &&
                         std::isalnum(static_cast<unsigned char>(text[i + 1]));
-    if (within && (text[i] == '.' || text[i] == '_' || text[i] == '=')) html += "<wbr>";
+    if (within && (std::string_view("._=/").find(text[i]) != std::string_view::npos)) html += "<wbr>";
   }
   return html;
 }

@@ -138,7 +138,9 @@
       const px = width / (this.to - this.from);
       this.figure.classList.toggle('near', this.data.typical * px > 5);
       let text = '';
-      if (this.data.typical * px > 9) {
+      // All labels or none: a picture with some of them looks broken.
+      const longest = Math.max(...this.data.labels.map(([name]) => name.length));
+      if (this.data.typical * px > Math.max(9, longest * 7 + 2)) {
         let left = 700;
         for (const row of this.data.rows) {
           if (row.h < 12) continue;

@@ -20,7 +20,7 @@ constexpr std::uint32_t kMostRanksDrawn = 64;  // more ranks than this: the midd
 constexpr std::uint32_t kMaxStrips = 12;       // more ranks than this: memory as lines in one frame
 constexpr std::size_t kMaxWithTips = 4000;     // boxes
 constexpr Length kSmallestDigit = px(9);
-constexpr Length kFewestNames = px(64);
+constexpr Length kNameWidth = px(64);
 
 class TimedBoxes {
  public:
@@ -292,7 +292,7 @@ class TimedBoxes {
   const Drawing& drawing_;
   ElidedRows fold_;
   std::int64_t begin_ = 0, span_ = 1;
-  Length width_ = 0, row_ = 0, names_ = kFewestNames;
+  Length width_ = 0, row_ = 0, names_ = kNameWidth;
   Length digits_ = 0;  // font size of the numbers; 0 = none
   Canvas out_;
 };

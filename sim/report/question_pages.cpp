@@ -58,7 +58,8 @@ std::string say_once(Table& table) {
 Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked) {
   const auto& plan = answer.plan;
   auto page = begin(question.name.empty() ? "A resharding" : question.name,
-                    fmt::format("planner {}; {} transfers", question.planner, grouped(answer.transfers.size())));
+                    fmt::format("planner {}; {} transfer{}", question.planner, grouped(answer.transfers.size()),
+                                answer.transfers.size() == 1 ? "" : "s"));
   const auto described = reshard_answer();
   const auto json = described.json({question, answer});
   const Showing shown(json, described.items());
@@ -73,7 +74,7 @@ Page reshard_page(const reshard::Question& question, const reshard::Answer& answ
        {{drawing.title, Timeline{drawing}, "plan", drawing.subtitle}, {"In numbers", sendings(answer), "", "", true}}});
   if (auto hops = hops_of(question, answer)) {
     auto title = hops->title;
-    auto note = hops->subtitle + ". Blue: over NICs, green: over NVLink.";
+    auto note = hops->subtitle + ". Blue: over NICs, green: over NVLink, if the question has one.";
     auto& blocks = page.sections.back().blocks;
     blocks.insert(blocks.begin() + 1, {std::move(title), Timeline{std::move(*hops)}, "hops", std::move(note)});
   }

@@ -233,24 +233,29 @@ std::optional<Drawing> hops_of(const reshard::Question& question, const reshard:
   drawing.subtitle = fmt::format("{} to {} GPUs: each passes a chunk on while it receives the next",
                                  reshard::name(answer.transfers[first->task].strategy),
                                  answer.transfers[first->task].receiver_devices.size());
-  std::map<std::tuple<bool, std::uint32_t, std::uint32_t>, std::uint32_t> rows;
-  std::vector<Time> free;  // by row: when its link is
-  std::vector<std::size_t> chunks;
+  struct Hop {
+    std::uint32_t row;
+    Time free;  // when its link is
+    std::size_t chunks = 0;
+  };
+  std::map<std::tuple<bool, std::uint32_t, std::uint32_t>, Hop> hops;
+  std::vector<std::pair<Time, std::uint32_t>> arrived;  // by carry: when, and its box
   for (const auto& c : carries) {
     const bool nic = !c.relayed || to.row_of(c.from) != to.row_of(c.to);
-    const auto [row, fresh] = rows.try_emplace({c.relayed, c.from, c.to}, std::uint32_t(rows.size()));
-    if (fresh) {
-      drawing.row_names.push_back(fmt::format("{}{} > {}", c.relayed ? "" : "from ", c.from, c.to));
-      free.emplace_back(), chunks.push_back(0);
-    }
     const double bytes = double(c.count) * double(question.method.element_bytes);
-    SvgBox box{row->second, free[row->second]};
-    if (c.after) box.start = std::max(box.start, drawing.boxes[*c.after].end), box.after = *c.after;
-    box.end = box.start + seconds(link.latency + bytes / (nic ? link.nic : link.nvlink));
-    box.kind = nic ? 'S' : 'R', box.label = std::to_string(chunks[row->second]++);
-    box.tip = fmt::format("chunk {} {}: {} to {}", box.label, nic ? "over NICs" : "over NVLink", show(box.start),
-                          show(box.end));
-    free[row->second] = box.end;
+    const Time length = seconds(link.latency + bytes / (nic ? link.nic : link.nvlink));
+    const auto before = c.after ? arrived[*c.after] : std::pair(Time{}, kNoBox);
+    arrived.push_back(before);
+    if (length == Time{}) continue;  // no NVLink was given: it takes no time, and is not drawn
+    const auto [hop, fresh] = hops.try_emplace({c.relayed, c.from, c.to}, Hop{std::uint32_t(hops.size()), {}});
+    if (fresh) drawing.row_names.push_back(fmt::format("{} {} > {}", c.relayed ? "GPU" : "source", c.from, c.to));
+    auto& [row, free, chunks] = hop->second;
+    SvgBox box{row, std::max(free, before.first)};
+    free = box.end = box.start + length;
+    box.after = before.second, box.kind = nic ? 'S' : 'R', box.label = std::to_string(chunks++);
+    box.tip =
+        fmt::format("chunk {} over {}: {} to {}", box.label, nic ? "NICs" : "NVLink", show(box.start), show(box.end));
+    arrived.back() = {box.end, std::uint32_t(drawing.boxes.size())};
     drawing.boxes.push_back(std::move(box));
   }
   drawing.rows = std::uint32_t(drawing.row_names.size());

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/program.hpp"
+#include "report/figures.hpp"
 #include "report/job_report.hpp"
 #include "report/run_report.hpp"
 

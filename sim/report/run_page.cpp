@@ -432,6 +432,11 @@ class RunPage {
       return std::count(some.begin(), some.end(), '\n') - 2;  // minus a blank line and the heading
     };
     while (!asked_ && !all_assumptions_ && shown > 0 && lines(shown) > kLines - (shown < all.size())) shown--;
+    if (asked_ && !all.empty())
+      return add(
+          {"Assumptions", Entries{all}, "",
+           "Of numbers, those come first of which a tenth moves the step by more; `rehearse explain` says by how "
+           "much."});
     if (shown == all.size()) return entries("Assumptions", all);
     std::vector<std::string> some(all.begin(), all.begin() + std::ptrdiff_t(shown));
     some.push_back(fmt::format("{} more: --assumptions lists them", all.size() - shown));

@@ -89,7 +89,9 @@ class Boxes {
       const Time start = answer_.timeline.start[task], end = answer_.timeline.end[task];
       if (row[lane] == kNoBox || start == end) continue;
       const auto& at = program.coordinates[i];
-      const char kind = kind_of(graph_.work(program.work[i]), program.lane[i], at.pass);
+      // Where tasks are folded, a collective within a pass is part of it.
+      const char kind = folds_ ? letter_of(program.lane[i], at.pass)
+                               : kind_of(graph_.work(program.work[i]), program.lane[i], at.pass);
       if (folds_ && open[lane] != kNoBox) {
         auto& box = drawing_.boxes[open[lane]];
         if (box.kind == kind && like_[open[lane]] == at.microbatch && box.end == start) {

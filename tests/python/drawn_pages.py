@@ -35,6 +35,7 @@ PAGES = {
     "schedules": f"schedule 1f1b zb-h1 {TIMES}",
     "schedule-in-halves": "schedule dualpipe --pipeline 4 --microbatches 8 --forward 5ms --backward 5ms --weight 5ms",
     "reshard": "reshard scenarios/reshard/case4.yaml",
+    "reshard-hops": "reshard scenarios/reshard/case5.yaml",
     "balance": "balance scenarios/balance/eplb-readme.yaml",
     "collective": "collective ring-all-reduce --ranks 4",
     "groups": "groups scenarios/llama3-70b-64xh100.yaml",

@@ -69,6 +69,48 @@ TEST_CASE("more bars than a page holds are folded, and their number is said") {
   CHECK(table_of(bars).rows.size() == 100);
 }
 
+TEST_CASE("no name of a bar is cut: long ones have several lines, beside the bar or above it") {
+  Bars bars;
+  bars.parts = {"x"};
+  bars.rows = {{"collectives of tensor groups in backward passes on rank 0, over links inside a node", {1}},
+               {"collectives of tensor groups in backward passes on rank 0, over links between nodes", {2}}};
+  for (const Length room : {kWide, kNarrow}) {
+    const auto svg = draw(bars, "", room);
+    CHECK_FALSE(contains(svg, "\xe2\x80\xa6"));
+    CHECK(contains(svg, "inside a node</text>"));
+    CHECK(contains(svg, "between nodes</text>"));
+  }
+  CHECK(contains(draw(bars, "", kNarrow), "width=\"380\""));
+}
+
+TEST_CASE("words are broken at spaces, and after a mark in a word that is too long") {
+  CHECK(wrapped("one two three", px(10), px(60)) == std::vector<std::string>{"one two", "three"});
+  CHECK(wrapped("cluster.links.bandwidth", px(10), px(90)) == std::vector<std::string>{"cluster.links.", "bandwidth"});
+  CHECK(wrapped("", px(10), px(90)) == std::vector<std::string>{""});
+}
+
+// WCAG 2.2, 1.4.3: (lighter + 0.05) / (darker + 0.05) of the luminances, 4.5 at the least. The blue of forwards has a
+// luminance of 0.199: 4.2 with white, 5.0 with black.
+TEST_CASE("what is written on a colour can be read on it") {
+  CHECK(Rgb{255, 255, 255}.luminance() == doctest::Approx(1));
+  CHECK(Rgb{66, 122, 214}.luminance() == doctest::Approx(.199).epsilon(.01));
+  CHECK(ink_on({66, 122, 214}) == "#000000");
+  for (int red = 0; red < 256; red += 15)
+    for (int green = 0; green < 256; green += 15)
+      for (int blue = 0; blue < 256; blue += 15) {
+        const Rgb color{red, green, blue};
+        const double light = color.luminance() + .05;
+        CHECK((ink_on(color) == "#ffffff" ? 1.05 / light : light / .05) >= 4.5);
+      }
+}
+
+TEST_CASE("scales have two marks at least, however close the points are") {
+  Scatter scatter;
+  scatter.x = {"x", Unit::bytes}, scatter.y = {"y", Unit::seconds, true};
+  scatter.points = {{1e9, 6.1}, {2e9, 6.5}};  // no 1, 2 or 5 times a power of ten between these
+  CHECK(count(draw(scatter, ""), "text-anchor=\"end\"") >= 2);
+}
+
 TEST_CASE("points lie where their scales say") {
   Scatter scatter;
   scatter.x = {"x", Unit::none, true}, scatter.y = {"y", Unit::none, true};
@@ -98,7 +140,7 @@ TEST_CASE("a document holds every block, escaped, with its numbers and their pla
   CHECK(contains(text, "<a href=\"#second\">Second</a>"));
   CHECK(contains(text, "<section id=\"second\">"));
   CHECK(contains(text, "<li>second</li>"));
-  CHECK(count(text, "<svg ") == 1);
+  CHECK(count(text, "<svg ") == 2);  // for a wide page, and for a narrow one
   CHECK(contains(text, "<summary>as a table</summary>"));
   // Nothing comes from elsewhere.
   const std::regex elsewhere("(src=|href=\"http|url\\(|@import)");
