@@ -42,7 +42,22 @@ std::string value(const Value& v) {
   return fmt::format("<data value=\"{}\"{}>{}</data>", Json(*v.number).dump(), where, text);
 }
 
-std::string html_of(const Table& table) {
+// With few rows of many columns, a figure for each row fits a page, and a row for each figure reads better.
+Table upright(const Table& table) {
+  constexpr std::size_t kMostColumns = 12, kMostRows = 6;
+  if (table.head.size() <= kMostColumns || table.rows.size() > kMostRows) return table;
+  Table turned{{table.head.front()}, {}, {true}};
+  for (const auto& row : table.rows) turned.head.push_back(row.front().text);
+  for (std::size_t c = 1; c < table.head.size(); ++c) {
+    auto& figure = turned.rows.emplace_back();
+    figure.push_back({table.head[c]});
+    for (const auto& row : table.rows) figure.push_back(c < row.size() ? row[c] : Value{});
+  }
+  return turned;
+}
+
+std::string html_of(const Table& given) {
+  const Table table = upright(given);
   const auto cell = [&](const char* tag, std::size_t column, const std::string& content) {
     const bool words = column < table.words.size() && table.words[column];
     return fmt::format("<{0}{1}>{2}</{0}>", tag, words ? " class=\"words\"" : "", content);

@@ -147,6 +147,18 @@ TEST_CASE("a document holds every block, escaped, with its numbers and their pla
   CHECK_FALSE(std::regex_search(text, elsewhere));
 }
 
+TEST_CASE("few rows of many columns stand upright in a document") {
+  Table table{{"variant"}, {{{"a"}}, {{"b"}}}, {true}};
+  for (int c = 0; c < 13; ++c) {
+    table.head.push_back("figure " + std::to_string(c));
+    for (auto& row : table.rows) row.push_back({row[0].text + std::to_string(c)});
+  }
+  Page page;
+  page.sections.push_back({"All", {{"", table}}});
+  CHECK(contains(html(page), "<th class=\"words\">variant</th><th>a</th><th>b</th></tr>"));
+  CHECK(contains(html(page), "<tr><td class=\"words\">figure 12</td><td>a12</td><td>b12</td></tr>"));
+}
+
 TEST_CASE("the same page in a terminal and as a picture") {
   const auto words = text(example(), {60, false});
   CHECK(contains(words, "A <page>\nof two sections\n\n  iteration    2 s, 3 times     of a clock\n\nwhat"));
