@@ -254,12 +254,13 @@ void Demands::add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) c
   const auto& footprint = footprints_[work.index()];
   phase.trailing = std::max(phase.trailing, footprint.trailing);
   if (footprint.moving > Time{}) {
-    fluid::Flow flow{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}};
-    for (const auto& share : footprint.shares) {
+    auto& flow = phase.flows.emplace_back(fluid::Flow{footprint.moving, std::max<std::int64_t>(1, footprint.rate), {}});
+    std::size_t uses = 0;
+    for (const auto& share : footprint.shares) uses += loads(actor, share.way).size();
+    flow.uses.reserve(uses);
+    for (const auto& share : footprint.shares)
       for (const auto& load : loads(actor, share.way))
         flow.uses.push_back({load.resource, share.weight * load.parts, Wide{share.hold} * load.parts});
-    }
-    phase.flows.push_back(std::move(flow));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -12,17 +13,18 @@ constexpr std::int64_t kSecond = 1'000'000'000'000;  // ps
 
 std::vector<Use> merged(std::vector<Use> uses) {
   std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.resource < b.resource; });
-  std::vector<Use> all;
+  std::size_t kept = 0;
   for (const Use& use : uses) {
     INVARIANT(use.weight >= 0 && use.hold >= 0, "a use takes and does not give");
-    if (all.empty() || all.back().resource != use.resource) {
-      all.push_back(use);
+    if (kept == 0 || uses[kept - 1].resource != use.resource) {
+      uses[kept++] = use;
     } else {
-      all.back().weight += use.weight;
-      all.back().hold += use.hold;
+      uses[kept - 1].weight += use.weight;
+      uses[kept - 1].hold += use.hold;
     }
   }
-  return all;
+  uses.resize(kept);
+  return uses;
 }
 
 Profile::Moving make_ready(const Flow& flow, const Sharing& sharing) {
@@ -34,17 +36,18 @@ Profile::Moving make_ready(const Flow& flow, const Sharing& sharing) {
   ready.work = Wide{ready.rate} * flow.moving.count();
   ready.ends = flow.moving;
   ready.uses = merged(flow.uses);
+  const auto holds = [](const Use& use) { return use.hold > 0; };
+  if (std::any_of(ready.uses.begin(), ready.uses.end(), holds)) ready.hold_share.resize(ready.uses.size());
   for (const Use& use : ready.uses) {
     INVARIANT(use.resource < sharing.resources(), "no such resource");
     const Wide capacity = sharing.capacity(use.resource) >> kRateBits;
     INVARIANT(Wide{use.weight} * flow.rate < kLargest, "a use is out of range");
     INVARIANT(use.hold <= capacity, "holds more than there is");
     INVARIANT(use.weight == 0 || use.hold < capacity, "holds what it needs to move");
-    const Wide share = use.hold == 0 ? 0 : (use.hold << kHoldShareBits) / capacity;
-    ready.hold_share.push_back(static_cast<std::int64_t>(share));
+    if (use.hold == 0) continue;
+    const auto place = static_cast<std::size_t>(&use - ready.uses.data());
+    ready.hold_share[place] = static_cast<std::int64_t>((use.hold << kHoldShareBits) / capacity);
   }
-  const auto holds = [](const Use& use) { return use.hold > 0; };
-  if (std::none_of(ready.uses.begin(), ready.uses.end(), holds)) ready.hold_share = {};
   return ready;
 }
 
@@ -53,32 +56,52 @@ Wide asked_by(const Profile::Moving& flow, const Use& use) {
 }
 
 // weight * rate * moving / 10^12 without leaving 127 bits: weight * rate is below 2^80.
-Wide units(const Profile::Moving& flow, const Use& use) {
+Wide units(const Profile::Moving& flow, const Use& use, std::int64_t moving) {
   const Wide per_second = Wide{use.weight} * (flow.rate >> kRateBits);
-  const Wide moving = flow.work / flow.rate;
   return per_second * (moving / kSecond) + per_second * (moving % kSecond) / kSecond;
+}
+
+// By resource, in rising order: a phase uses few, and those of a large group come in that order.
+template <class Value>
+using ByResource = std::vector<std::pair<std::uint32_t, Value>>;
+
+template <class Value>
+Value& at(ByResource<Value>& all, std::uint32_t resource) {
+  const auto place = std::lower_bound(all.begin(), all.end(), resource,
+                                      [](const auto& one, std::uint32_t r) { return one.first < r; });
+  if (place != all.end() && place->first == resource) return place->second;
+  return all.insert(place, {resource, Value{}})->second;
+}
+
+using Asked = ByResource<Wide>;
+
+Asked asked_by(const std::vector<Profile::Moving>& flows) {
+  Asked all;
+  for (const auto& flow : flows)
+    for (const Use& use : flow.uses) at(all, use.resource) += asked_by(flow, use);
+  return all;
 }
 
 struct Want {
   Profile::Need need;
   Profile::Total total;
 };
-using Wants = std::map<std::uint32_t, Want>;
+using Wants = ByResource<Want>;
 
-void add_wants(Wants& wants, const Profile::Step& step, std::uint32_t index) {
-  std::map<std::uint32_t, Wide> asked;
-  for (const Profile::Moving& flow : step.flows)
+void add_wants(Wants& wants, const Profile::Step& step, std::uint32_t index, const Asked& asked) {
+  for (const Profile::Moving& flow : step.flows) {
+    const auto moving = static_cast<std::int64_t>(flow.alone.empty() ? Wide{flow.ends.count()} : flow.work / flow.rate);
     for (std::size_t u = 0; u < flow.uses.size(); ++u) {
       const Use& use = flow.uses[u];
-      auto& [need, total] = wants[use.resource];
-      need.resource = total.resource = use.resource;
-      need.last = index;
-      total.carried += step.count * units(flow, use);
+      auto& total = at(wants, use.resource).total;
+      total.carried += step.count * units(flow, use, moving);
       if (use.hold > 0) total.held += step.count * (Wide{flow.hold_share[u]} * flow.ends.count());
-      asked[use.resource] += asked_by(flow, use);
     }
+  }
   for (const auto& [resource, most] : asked) {
-    Profile::Need& need = wants[resource].need;
+    auto& [need, total] = at(wants, resource);
+    need.resource = total.resource = resource;
+    need.last = index;
     need.most = std::max(need.most, most);
   }
 }
@@ -98,17 +121,20 @@ Time lost(Rate rate, Rate full_speed, Time dt) {
 
 Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
   Wants wants;
+  steps_.reserve(phases.size());
   for (const Phase& phase : phases) {
     if (phase.count == 0) continue;
     INVARIANT(phase.trailing >= Time{}, "a phase trails a negative time");
     Step step;
     step.count = phase.count;
     step.start = length_;
+    step.flows.reserve(phase.flows.size());
     for (const Flow& flow : phase.flows)
       if (flow.moving != Time{}) step.flows.push_back(make_ready(flow, sharing));
-    run_alone(step, sharing);
+    const auto asked = asked_by(step.flows);
+    run_alone(step, asked, sharing);
     step.length = step.moved + phase.trailing;
-    add_wants(wants, step, static_cast<std::uint32_t>(steps_.size()));
+    add_wants(wants, step, static_cast<std::uint32_t>(steps_.size()), asked);
     length_ += phase.count * step.length;
     moved_ = length_ - phase.trailing;
     last_ = {static_cast<std::uint32_t>(steps_.size()), step.count - 1};
@@ -123,12 +149,8 @@ Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
 
 // When its flows end without other runs. They may contend with each other, so this is a small simulation, on the
 // resources that the phase uses; most phases fit and need none.
-void Profile::run_alone(Step& phase, const Sharing& sharing) {
-  std::map<std::uint32_t, Wide> asked;
-  for (const Moving& flow : phase.flows) {
-    phase.moved = std::max(phase.moved, flow.ends);
-    for (const Use& use : flow.uses) asked[use.resource] += asked_by(flow, use);
-  }
+void Profile::run_alone(Step& phase, const Asked& asked, const Sharing& sharing) {
+  for (const Moving& flow : phase.flows) phase.moved = std::max(phase.moved, flow.ends);
   const bool fits =
       std::all_of(asked.begin(), asked.end(), [&](auto& a) { return a.second <= sharing.capacity(a.first); });
   if (fits) return;

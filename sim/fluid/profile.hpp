@@ -5,6 +5,7 @@
 // nothing) after its last flow.
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/units.hpp"
@@ -88,7 +89,8 @@ class Profile {
   bool crowds_itself() const { return crowds_itself_; }
 
  private:
-  void run_alone(Step& step, const Sharing& sharing);
+  // `asked`: of each resource, by all flows at full speed.
+  void run_alone(Step& step, const std::vector<std::pair<std::uint32_t, Wide>>& asked, const Sharing& sharing);
 
   // First what a run needs that is never disturbed.
   std::vector<Need> needs_;
