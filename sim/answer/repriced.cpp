@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "answer/placed.hpp"
+#include "answer/simulated.hpp"
 #include "answer/stage_costs.hpp"
 #include "cluster/machine.hpp"
 #include "cost/cost_model.hpp"
@@ -22,15 +23,15 @@ bool is_one_graph(const scenario::Scenario& scenario) {
          scenario.concrete->cluster.topology.name != "links";
 }
 
-// Digest of the pipeline ranks' programs. Placement and sharing are left out: on the same machine they do not depend on
-// its numbers, as long as equal resources stay equal.
-std::string programs_of(const scenario::Scenario& scenario, StageCosts staged) {
+// The pipeline ranks' programs. Placement and sharing are left out: on the same machine they do not depend on its
+// numbers, as long as equal resources stay equal.
+graph::TaskGraph programs_of(const scenario::Scenario& scenario, StageCosts staged) {
   return placed(scenario.places.schedule,
                 [&] {
                   return std::move(staged.lowering)
                       .lower(scenario.schedule.schedule(), staged.problem, {scenario.simulate.detail, true, false});
                 })
-      .graph.digest();
+      .graph;
 }
 
 // Whether the scenarios differ in numbers of the cluster alone: rates, times and factors, which nothing but prices
@@ -102,24 +103,57 @@ Repricing::Repricing(const Result& base) : base_(base) {
   if (!is_one_graph(base.scenario())) return;
   auto staged = stage(base.scenario());
   stages_ = stages_of(base.scenario(), staged);
-  programs_ = programs_of(base.scenario(), std::move(staged));
+  programs_.emplace(programs_of(base.scenario(), std::move(staged)));
   simulator_ = engine::make_sim()->prepare(base.graph());
 }
 
-// A number of the cluster reaches programs by way of their stages only, which is quickly seen; one of the framework may
-// be a size that the end of the step asks for, and then all is lowered.
-bool Repricing::same_programs(const scenario::Scenario& other) const {
+// What the works of the base are in the other scenario. A number of the cluster reaches them by way of the stages only,
+// which is quickly seen; one of the framework may be a size of any, and then all is lowered.
+std::optional<Repricing::Works> Repricing::works_of(const scenario::Scenario& other) const {
+  const auto all = [](const graph::TaskGraph& graph) { return Works(graph.works().begin(), graph.works().end()); };
   auto staged = stage(other);
-  if (differ_in_prices(base_.scenario(), other) && stages_of(other, staged) == stages_) return true;
-  return programs_of(other, std::move(staged)) == programs_;
+  if (differ_in_prices(base_.scenario(), other) && stages_of(other, staged) == stages_) return all(base_.graph());
+  const auto programs = programs_of(other, std::move(staged));
+  if (!same_structure(programs, *programs_)) return std::nullopt;
+  auto works = all(programs);
+  const auto before = all(*programs_), of_base = all(base_.graph());
+  if (works == before) return of_base;
+  if (before != of_base) return std::nullopt;  // the base has finer tasks than its programs (lower/lowering.cpp)
+  return works;
+}
+
+Time Repricing::simulated(const backend::RunOptions& run) const {
+  Fingerprint asked;
+  for (const auto& times : {run.durations, run.held})
+    for (const Time time : times) asked.add(std::uint64_t(time.count()));
+  for (const auto& footprint : run.footprints) {
+    asked.add(std::uint64_t(footprint.moving.count())), asked.add(std::uint64_t(footprint.trailing.count()));
+    asked.add(std::uint64_t(footprint.rate)), asked.add(footprint.shares.size());
+    for (const auto& share : footprint.shares)
+      asked.add(std::uint64_t(share.way)), asked.add(std::uint64_t(share.weight)), asked.add(std::uint64_t(share.hold));
+  }
+  if (run.places)
+    for (const auto& place : run.places->resources)
+      asked.add(std::uint64_t(place.capacity >> 64)), asked.add(std::uint64_t(place.capacity));
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [question, time] : known_)
+      if (question == asked) return time;
+  }
+  const Time time = simulator_->run(run).makespan();
+  const std::scoped_lock lock(mutex_);
+  known_.emplace_back(asked, time);
+  return time;
 }
 
 std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const {
-  if (!simulator_ || !is_one_graph(other) || !same_programs(other)) return std::nullopt;
+  if (!simulator_ || !is_one_graph(other)) return std::nullopt;
+  const auto works_now = works_of(other);
+  if (!works_now) return std::nullopt;
+  const std::span<const graph::Work> works = *works_now;
   const auto& lowered = *base_.lowered;
   const auto& c = *other.concrete;
   const cost::CostModel cost(c.cluster, c.curves, c.framework, c.profile);
-  const auto works = lowered.graph.works();
   const auto conditions = lowered.graph.conditions();
   const auto durations = placed(other.places.cluster, [&] { return cost.price(works, conditions); });
   const auto held = cost.held(works, conditions);
@@ -139,7 +173,7 @@ std::optional<Time> Repricing::iteration(const scenario::Scenario& other) const 
     if (other.simulate.contention == scenario::Contention::on || base_.timeline.engine == "fluid") run.engine = "fluid";
   }
   if (same) return base_.summary.iteration;
-  return simulator_->run(run).makespan();
+  return simulated(run);
 }
 
 }  // namespace rehearsal::answer

@@ -3,8 +3,10 @@
 // of a large cluster goes into finding equal ranks.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <string>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "answer/predict.hpp"
@@ -17,8 +19,8 @@ class Repricing {
  public:
   explicit Repricing(const Result& base);  // must outlive this object
 
-  // The iteration of predict(other), to the picosecond. Nothing if the graph of `other` differs or may differ: other
-  // bytes or counts, a schedule that is searched anew because it depends on stage times, layers distributed by stage
+  // The iteration of predict(other), to the picosecond. Nothing if the structure of the graph differs or may differ:
+  // other counts, a schedule that is searched anew because it depends on stage times, layers distributed by stage
   // times, links that are no longer equal. Throws what predict throws. Several threads may ask at a time.
   std::optional<Time> iteration(const scenario::Scenario& other) const;
 
@@ -32,12 +34,17 @@ class Repricing {
   };
 
  private:
-  bool same_programs(const scenario::Scenario& other) const;
+  using Works = std::vector<graph::Work>;
+  std::optional<Works> works_of(const scenario::Scenario& other) const;
+  Time simulated(const backend::RunOptions& run) const;
 
   const Result& base_;
   Stages stages_;
-  std::string programs_;  // digest of the pipeline ranks without their surroundings; empty: repricing is impossible
-  std::unique_ptr<backend::Session> simulator_;
+  std::optional<graph::TaskGraph> programs_;     // the pipeline ranks without their surroundings
+  std::unique_ptr<backend::Session> simulator_;  // none: repricing is impossible
+  // What has been simulated: numbers that act through one price, such as a rate and its efficiency, ask for the same.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::pair<Fingerprint, Time>> known_;
 };
 
 }  // namespace rehearsal::answer

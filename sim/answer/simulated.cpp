@@ -53,13 +53,17 @@ backend::RunOptions run_of(const LoweredJob& lowered, const std::string& engine)
   return run;
 }
 
+bool same_structure(const graph::TaskGraph& a, const graph::TaskGraph& b) {
+  return same_groups(a.groups(), b.groups()) && all_alike(a.works(), b.works()) && all_alike(a.ranks(), b.ranks()) &&
+         all_alike(a.programs(), b.programs());
+}
+
 bool same_step(const LoweredJob& a, const LoweredJob& b) {
   const bool same_places =
       a.resource_map ? b.resource_map && a.resource_map->places == b.resource_map->places : !b.resource_map.has_value();
   return a.scenario.simulate.contention == b.scenario.simulate.contention && same_places &&
          a.durations == b.durations && a.held == b.held && a.footprints == b.footprints &&
-         same_groups(a.graph.groups(), b.graph.groups()) && all_alike(a.graph.works(), b.graph.works()) &&
-         all_alike(a.graph.ranks(), b.graph.ranks()) && all_alike(a.graph.programs(), b.graph.programs());
+         same_structure(a.graph, b.graph);
 }
 
 bool same_timeline(const LoweredJob& a, const LoweredJob& b) {

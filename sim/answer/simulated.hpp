@@ -11,6 +11,8 @@ namespace rehearsal::answer {
 // How the simulator runs a job; refers to it. `engine`: as in backend::RunOptions.
 backend::RunOptions run_of(const LoweredJob& lowered, const std::string& engine = "auto");
 
+// Whether the graphs differ at most in what no simulator sees once works have prices: sizes of works and buffers.
+bool same_structure(const graph::TaskGraph& a, const graph::TaskGraph& b);
 // Whether the simulator gives both jobs the same times: the graphs have one structure, and all works the same prices.
 bool same_step(const LoweredJob& a, const LoweredJob& b);
 // Whether the timeline of `a` is that of `b`, too: one simulation of the same step gives both.
