@@ -148,6 +148,9 @@ RankId last_worker(const graph::TaskGraph& graph, const Timeline& timeline) {
   return last;
 }
 
+// Without these parts nobody reads what follows from the timeline (Options::time_alone).
+bool time_alone(const SummaryParts& parts) { return !parts.memory && !parts.critical_path && !parts.job; }
+
 }  // namespace
 
 bool same_answer(const Summary& a, const Summary& b) {
@@ -214,6 +217,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
   s.microbatches = scenario.microbatches();
+  if (time_alone(parts)) return s;
   s.ranks = rank_summaries(lowered, timeline, parts);
 
   Time busiest;

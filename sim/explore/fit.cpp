@@ -33,7 +33,6 @@ constexpr double kSmallest = 1e-3;     // change of a logarithm that is none
 constexpr double kLeastShare = .02;    // of the time, for a factor to be fitted
 constexpr double kLeastScatter = .01;  // steps of equal runs differ by as much
 constexpr std::size_t kMostFitted = 3;
-const answer::Options kTimeAlone{.summary = {.memory = false, .critical_path = false}, .assumptions = false};
 
 using Values = std::vector<double>;       // logarithms, by run or by factor
 using Fitted = std::vector<std::size_t>;  // places in kCandidates
@@ -65,7 +64,7 @@ class Model {
       std::vector<std::string> sets;
       for (std::size_t i = 0; i < fitted.size(); ++i)
         if (auto one = set(run, kCandidates[fitted[i]].key, std::exp(x[i]))) sets.push_back(std::move(*one));
-      const auto predicted = answer::predict(run.asked.with(sets), kTimeAlone).summary.iteration;
+      const auto predicted = answer::predict(run.asked.with(sets), answer::Options::time_alone()).summary.iteration;
       all.push_back(std::log(to_seconds(predicted) / run.seconds));
     }
     return all;
