@@ -124,8 +124,8 @@ Fingerprint CachingAllocator::state() const {
   for (const Block& block : blocks_) {
     if (block.size == 0) continue;
     Fingerprint one;
-    one.add(std::uint64_t(block.address)), one.add(std::uint64_t(block.size));
-    one.add(std::uint64_t{block.pool} << 2 | static_cast<std::uint64_t>(block.state));
+    one.add(std::uint64_t(block.address));
+    one.add(std::uint64_t(block.size) << 8 | std::uint64_t{block.pool} << 2 | static_cast<std::uint64_t>(block.state));
     blocks.add_member(one);
   }
   for (const auto amount : {allocated_, reserved_, next_address_}) all.add(std::uint64_t(amount));

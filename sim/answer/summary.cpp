@@ -149,7 +149,7 @@ RankId last_worker(const graph::TaskGraph& graph, const Timeline& timeline) {
 }
 
 // Without these parts nobody reads what follows from the timeline (Options::time_alone).
-bool time_alone(const SummaryParts& parts) { return !parts.memory && !parts.critical_path && !parts.job; }
+bool no_figures(const SummaryParts& parts) { return !parts.memory && !parts.critical_path && !parts.job; }
 
 }  // namespace
 
@@ -217,7 +217,7 @@ Summary summarize(const LoweredJob& lowered, const Timeline& timeline, const Sum
   const double iteration_s = to_seconds(s.iteration);
   s.gpus = scenario.parallelism.gpus();
   s.microbatches = scenario.microbatches();
-  if (time_alone(parts)) return s;
+  if (no_figures(parts)) return s;
   s.ranks = rank_summaries(lowered, timeline, parts);
 
   Time busiest;
