@@ -47,11 +47,7 @@ LoweredJob::Skipped skipped(scenario::Scenario scenario, const Options& options)
 
 // The strategy that is fastest for each stage boundary alone need not be fastest in the step, where transfers overlap
 // passes and contend. So `resharding.strategy: auto` predicts the step with each; the first of equals is kept.
-struct Resharded {
-  reshard::Strategy strategy;
-  Result time_alone;
-};
-std::optional<Resharded> best_resharding(const scenario::Scenario& scenario, const Options& options) {
+std::optional<reshard::Strategy> best_resharding(const scenario::Scenario& scenario, const Options& options) {
   using enum reshard::Strategy;
   const auto& layouts = scenario.parallelism.layouts;
   const bool alike =
@@ -60,21 +56,21 @@ std::optional<Resharded> best_resharding(const scenario::Scenario& scenario, con
     return std::nullopt;
   auto quick = time_alone(options);
   quick.chosen = true;
-  Resharded best{automatic, predict(scenario, quick)};
+  auto best = automatic;
+  Time least = predict(scenario, quick).summary.iteration;
   for (const auto strategy : {broadcast, send_recv, local_allgather, alpa_allgather, global_allgather}) {
     auto other = scenario;
     other.resharding.strategy = strategy;
     try {
-      auto step = predict(other, quick);
-      if (step.summary.iteration < best.time_alone.summary.iteration) best = {strategy, std::move(step)};
+      const Time time = predict(other, quick).summary.iteration;
+      if (time < least) least = time, best = strategy;
     } catch (const UserError&) {  // too many messages to plan
     }
   }
   return best;
 }
 
-Result as_chosen(const scenario::Scenario& scenario, const Options& options, Resharded best) {
-  const auto strategy = best.strategy;
+Result as_chosen(const scenario::Scenario& scenario, const Options& options, reshard::Strategy strategy) {
   auto chosen = scenario;
   chosen.resharding.strategy = strategy;
   auto options_of_it = options;
@@ -93,7 +89,7 @@ namespace {
 
 Result predicted(const scenario::Scenario& scenario, const Options& options, const Result* beside) {
   if (!options.chosen)
-    if (auto best = best_resharding(scenario, options)) return as_chosen(scenario, options, *std::move(best));
+    if (const auto strategy = best_resharding(scenario, options)) return as_chosen(scenario, options, *strategy);
   auto lowered = std::make_shared<LoweredJob>(prepare(scenario, options.without, options.assumptions));
   const auto run = run_of(*lowered, options.engine);
   Result prediction;
