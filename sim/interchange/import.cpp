@@ -178,7 +178,8 @@ Imported import(const Asked& asked, const scenario::Files& files) {
   }
   imported.part = is_of_machine_alone(draft);
   const auto title = asked.files.empty() ? std::string() : title_of(asked.files.front());
-  if (!imported.part && !draft.has("name") && !title.empty()) draft.derive("name", title, "the name of the first file");
+  if (!imported.part && !draft.keys().empty() && !draft.has("name") && !title.empty())
+    draft.derive("name", title, "the name of the first file");
   conclude(draft, files);
   refuse_hidden(draft);
 
