@@ -138,6 +138,7 @@ int run_sweep(Session& session, const Arguments& arguments) {
     throw UserError("sweep: name a scenario file, for example scenarios/teaching-1f1b-8-stages.yaml");
   if (file.empty())
     throw UserError("sweep: --store says which file or folder holds the results, for example --store sweep.sqlite");
+  store::check_name(file);
   auto inputs = line->operands;
   inputs.push_back(file);
   check_outputs(common, page_outputs(options.pages), inputs);

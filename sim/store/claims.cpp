@@ -38,6 +38,19 @@ bool is_folder(const std::string& store) {
   return store.ends_with('/') || fs::is_directory(store, unknown);
 }
 
+void check_name(const std::string& store) {
+  std::error_code unknown;
+  const auto kind = fs::status(store, unknown).type();
+  const char* is = store.find_first_not_of('/') == std::string::npos ? "the folder of all others"
+                   : kind == fs::file_type::none || kind == fs::file_type::not_found ||
+                           kind == fs::file_type::regular || kind == fs::file_type::directory
+                       ? nullptr
+                       : "a device or a pipe";
+  if (is)
+    throw UserError(
+        fmt::format("--store '{}' is {}; give --store the name of a file, or of a folder of its own", store, is));
+}
+
 Claims::Claims(const std::string& store, std::string sweep, std::chrono::milliseconds lease)
     : store_(store),
       sweep_(std::move(sweep)),
@@ -54,13 +67,16 @@ void Claims::enlist() {
   const auto host = self.host.substr(0, self.host.find(' '));
   const auto line = fmt::format("worker {} {} {}\n", self.process, self.born, self.host);
   name_ = fmt::format("{}-{}-{}", host, self.process, self.born);
-  const auto fail = [&] {
+  const auto fail = [&](const fs::path& what) {
+    const int why = errno;
+    std::error_code unknown;
+    const bool special = why == ENOENT && fs::is_directory(what.parent_path(), unknown);  // as /proc is
     throw UserError(
         fmt::format("cannot write the store '{}': {}; give --store a name in a folder that exists and may be written",
-                    store_, std::strerror(errno)));
+                    store_, special ? "its folder takes no files" : std::strerror(why)));
   };
   const auto make = [&](const fs::path& folder) {
-    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail();
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail(folder);
   };
   // Two containers, or two threads, may have one name; and the last process may remove the folder in between.
   for (int twin = 2;;) {
@@ -70,7 +86,7 @@ void Claims::enlist() {
     if (errno == EEXIST)
       name_ = fmt::format("{}-{}-{}-{}", host, self.process, self.born, twin++);
     else if (errno != ENOENT)
-      fail();
+      fail(folder_);
   }
 }
 

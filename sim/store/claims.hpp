@@ -25,6 +25,8 @@ inline constexpr std::chrono::milliseconds kLease{60'000}, kBeat{10'000};
 
 // Whether a store is a folder (it is one, or its name ends with a slash) rather than a file.
 bool is_folder(const std::string& store);
+// Throws UserError if no store can have this name: '/', a device.
+void check_name(const std::string& store);
 
 // All functions may be called from several threads.
 class Claims {
