@@ -191,10 +191,12 @@ class TreeBuilder {
         add_scalar(event.data.scalar, mark);
         break;
       case YAML_SEQUENCE_START_EVENT:
+        check_tag(event.data.sequence_start.tag, "!!seq", mark);
         open(make(Node::Kind::sequence, mark, event.data.sequence_start.style != YAML_FLOW_SEQUENCE_STYLE),
              name_of(event.data.sequence_start.anchor));
         break;
       case YAML_MAPPING_START_EVENT:
+        check_tag(event.data.mapping_start.tag, "!!map", mark);
         open(make(Node::Kind::map, mark, event.data.mapping_start.style != YAML_FLOW_MAPPING_STYLE),
              name_of(event.data.mapping_start.anchor));
         break;
@@ -231,25 +233,48 @@ class TreeBuilder {
 
   using Scalar = decltype(yaml_event_t::data.scalar);
 
-  // By its tag, or else by its quotes.
-  bool is_text(const Scalar& scalar, const yaml_mark_t& mark) {
-    if (!scalar.tag) return scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    std::string tag = name_of(scalar.tag);
+  // Whether a tag is one of those that a value of its kind may have.
+  template <std::size_t N>
+  bool is_tagged(const yaml_char_t* said, const std::array<std::string_view, N>& known) const {
+    std::string tag = name_of(said);
     replace_all(tag, "tag:yaml.org,2002:", "!!");
-    static constexpr std::array<std::string_view, 4> kPlain{"!!int", "!!float", "!!bool", "!!null"};
-    if (std::find(kPlain.begin(), kPlain.end(), tag) != kPlain.end()) return false;
-    if (tag != "!" && tag != "!!str" && words_ == Documents::Words::ours)
-      problems_.error(place(mark), fmt::format("the tag {} says nothing here; leave it out", in_quotes(tag)));
-    return true;
+    return std::find(known.begin(), known.end(), tag) != known.end();
+  }
+  void no_tag(const yaml_char_t* said, const yaml_mark_t& mark) {
+    std::string tag = name_of(said);
+    replace_all(tag, "tag:yaml.org,2002:", "!!");
+    problems_.error(place(mark), fmt::format("the tag {} says nothing here; leave it out", in_quotes(tag)));
+  }
+  void check_tag(const yaml_char_t* said, std::string_view known, const yaml_mark_t& mark) {
+    if (said && words_ == Documents::Words::ours && !is_tagged(said, std::array{known, std::string_view("!")}))
+      no_tag(said, mark);
+  }
+
+  // By its tag, or else by its quotes.
+  struct Text {
+    bool is = false;
+    const char* by = nullptr;  // a tag alone
+  };
+  Text is_text(const Scalar& scalar, const yaml_mark_t& mark) {
+    using namespace std::string_view_literals;
+    const bool quoted = scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    if (!scalar.tag) return {quoted};
+    if (is_tagged(scalar.tag, std::array{"!!int"sv, "!!float"sv, "!!bool"sv, "!!null"sv})) return {};
+    const char* by = is_tagged(scalar.tag, std::array{"!!str"sv}) ? "!!str" : "!";
+    if (is_tagged(scalar.tag, std::array{"!"sv, "!!str"sv}) || words_ == Documents::Words::foreign)
+      return {true, quoted ? nullptr : by};
+    no_tag(scalar.tag, mark);  // and is read as if it were not there: one error is enough
+    return {quoted};
   }
 
   void add_scalar(const Scalar& scalar, const yaml_mark_t& mark) {
     const auto text = as_written({reinterpret_cast<const char*>(scalar.value), scalar.length});
-    const bool quoted = is_text(scalar, mark);
+    const auto [quoted, tag] = is_text(scalar, mark);
     static constexpr std::array<std::string_view, 5> kNulls{"", "~", "null", "Null", "NULL"};
     const bool null = !quoted && std::find(kNulls.begin(), kNulls.end(), text) != kNulls.end();
     Node* node = make(null ? Node::Kind::null : Node::Kind::scalar, mark, null);
     if (!null) node->text = name_of_today(text, node->where()), node->quoted = quoted;
+    node->tag = tag;
     finish(node, name_of(scalar.anchor));
   }
 

@@ -26,6 +26,7 @@ struct Node {
   enum class Kind : std::uint8_t { null, scalar, sequence, map };
   Kind kind = Kind::null;
   bool quoted = false;                  // "8" is a text, 8 a number
+  const char* tag = nullptr;            // what makes a scalar without quotes a text: !!str 8
   int line = 0, column = 0;             // from 1; a block map, a block sequence and a null take the place of their key
   const std::string* origin = nullptr;  // the file, or "--set KEY=VALUE" (line 0)
   std::string text;                     // scalar

@@ -59,7 +59,8 @@ std::string describe(const Node& node) {
     case Node::Kind::scalar:
       break;
   }
-  return (node.quoted                ? "the quoted text "
+  return (node.tag                   ? fmt::format("a text by its tag {}: ", node.tag)
+          : node.quoted              ? "the quoted text "
           : looks_numeric(node.text) ? "the number "
                                      : "the text ") +
          in_quotes(node.text);

@@ -86,6 +86,8 @@ TEST_CASE("errors of the text, by place") {
       {"a: !x!y 1\n", "t:1:4: error: not valid YAML: a tag '!name!' that no line '%TAG' explains"},
       {"a: !!binary eA==\n", "t:1:4: error: the tag '!!binary' says nothing here; leave it out"},
       {"a: !mine x\n", "t:1:4: error: the tag '!mine' says nothing here; leave it out"},
+      {"a: !mine {b: 1}\n", "t:1:4: error: the tag '!mine' says nothing here; leave it out"},
+      {"a: !!map [1]\n", "t:1:4: error: the tag '!!map' says nothing here; leave it out"},
       {"b: &b {c: 1}\na: {<<: *b}\n", "t:2:5: error: merge keys ('<<', of YAML 1.1) are not read"},
   };
   for (const auto& [text, error] : cases) {
