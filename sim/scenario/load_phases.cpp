@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 
 #include "scenario/load.hpp"
@@ -62,7 +63,8 @@ class Phases {
     add(std::move(phase), differs, item);
   }
 
-  // Batches of from, from + by, ... below that of the scenario, each for an equal part of the samples.
+  // Batches of from, from + by, ... below that of the scenario, each until its equal part of the samples is over. The
+  // last batch of a part reaches into the next, whose steps are then fewer, as in Megatron-LM's schedule.
   void read_ramp(const Node& at) {
     const auto& ramp = *job_.ramp;
     const auto grows = scenario_.batch.global - ramp.from;
@@ -73,12 +75,18 @@ class Phases {
                       "batches from 1 to {}",
                       ramp.from, ramp.by, scenario_.batch.global, kMostPhases));
     const auto sizes = grows / ramp.by;
+    double done = 0;  // samples
     for (std::int64_t i = 0; i < sizes; ++i) {
+      const auto batch_of_part = double(ramp.from + i * ramp.by);
+      const double until = ramp.samples.value() * double(i + 1) / double(sizes);
+      const double steps = std::ceil((until - done) / batch_of_part - 1e-9);
+      if (steps < 1) continue;  // the batch before has gone past it
+      done += steps * batch_of_part;
       Node *differs = nothing(at), *batch = nothing(at);
       batch->entries.push_back({text(at, "global"), text(at, fmt::format("{}", ramp.from + i * ramp.by))});
       differs->entries.push_back({text(at, "batch"), batch});
       job::Phase phase;
-      phase.samples = Count(ramp.samples.value() / double(sizes));
+      phase.steps = Count(steps);
       if (!add(std::move(phase), differs, at)) return;
     }
   }
