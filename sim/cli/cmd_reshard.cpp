@@ -82,11 +82,12 @@ std::optional<timeline::Timeline> perform(const PerformOptions& o, const reshard
   check_count("--warmup", o.warmup, 0), check_count("--iterations", o.iterations, 1);
   const auto backend = open_backend(o.backend, "reshard", arguments);
   if (backend->devices() > 0) throw UserError("plans were never sent between GPUs; use --backend mpi or loopback");
+  Progress progress(common, 2, performer().reports(o.backend));
+  progress.begin("making the messages");
   const auto made = lower::resharded(question, answer);
   backend::RunOptions options;
   options.durations = made.durations, options.held = made.held;
   options.warmup = o.warmup, options.iterations = o.iterations;
-  Progress progress(common, 1, performer().reports(o.backend));
   const int all = o.warmup + o.iterations;
   progress.begin("iterations", std::uint64_t(all), all * answer.seconds);
   options.progress = [&](int ended) { progress.done(std::uint64_t(ended)); };

@@ -110,7 +110,8 @@ std::string progress_json(const Standing& s, const std::string& command) {
               {"elapsed_s", milliseconds(s.elapsed)},
               {"left_s", s.left ? Json(milliseconds(*s.left)) : Json()},
               {"note", s.note},
-              {"figures", s.figures}}
+              {"figures", s.figures},
+              {"ended", s.ended}}
       .dump();
 }
 
@@ -136,17 +137,17 @@ Progress::~Progress() {
   if (how_ == Watching::automatic)
     common_.session.progress("");
   else if (!concluded_ && std::uncaught_exceptions() == 0)
-    try {
-      show();                          // where it ended
-    } catch (const std::exception&) {  // standard error is closed
-    }
+    at_.ended = true, show_or_not();
 }
 
 void Progress::begin(std::string what, std::uint64_t total, std::optional<double> expected) {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   part_began_ = now(), pace_ = RecentRate(part_began_), expected_ = expected;
   at_.part = ++begun_;
   at_.what = std::move(what), at_.done = 0, at_.total = total;
+  const bool first = how_ == Watching::json && begun_ == 1;  // a program hears of work of any length
+  lock.unlock();
+  if (first) show_or_not();
 }
 
 void Progress::done(std::uint64_t done, std::uint64_t total) {
@@ -179,14 +180,20 @@ void Progress::follow() {
   std::unique_lock lock(mutex_);
   for (auto wait = kFirst; !wake_.wait_for(lock, wait, [&] { return ended_; });) {
     lock.unlock();
-    try {
-      show();
-    } catch (const std::exception&) {  // standard error is closed: nobody looks any more
-      return;
-    }
+    if (!show_or_not()) return;
     lock.lock();
     wait = between(how_);
   }
+}
+
+// False: standard error is closed, and nobody looks any more.
+bool Progress::show_or_not() {
+  try {
+    show();
+  } catch (const std::exception&) {
+    return false;
+  }
+  return true;
 }
 
 void Progress::show() {

@@ -25,6 +25,7 @@ struct Standing {
   std::optional<double> left;         // of this part
   std::string note;                   // what else is known,
   Json figures;                       // and its numbers
+  bool ended = false;                 // nothing follows
 
   std::optional<double> share() const;
 };
@@ -71,6 +72,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   void follow();
   void show();
+  bool show_or_not();
   double now() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 
   const CommonOptions& common_;

@@ -68,10 +68,10 @@ TEST_CASE("JSON has all fields always, and null for what is not known") {
   rows.figures = {{"gap", .5}};
   CHECK(progress_json(rows, "sweep") ==
         R"({"command":"sweep","part":1,"parts":1,"what":"rows","done":12,"total":48,"share":0.25,)"
-        R"("elapsed_s":1.25,"left_s":0.5,"note":"n","figures":{"gap":0.5}})");
+        R"("elapsed_s":1.25,"left_s":0.5,"note":"n","figures":{"gap":0.5},"ended":false})");
   auto alone = standing("predicting", 2);
   alone.parts = 0;
   CHECK(progress_json(alone, "run") ==
         R"({"command":"run","part":1,"parts":null,"what":"predicting","done":null,"total":null,"share":null,)"
-        R"("elapsed_s":2.0,"left_s":null,"note":"","figures":null})");
+        R"("elapsed_s":2.0,"left_s":null,"note":"","figures":null,"ended":false})");
 }
