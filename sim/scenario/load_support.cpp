@@ -31,7 +31,13 @@ const Description& support_fields() {
                          {"gradients", S::State::gradients},
                          {"parameters", S::State::parameters},
                          {"activations", S::State::activations}},
-                        "what can be offloaded, as in `training.offload`"));
+                        "what can be offloaded, as in `training.offload`"),
+      some<&S::offload_alone>("offload_alone",
+                              {{"optimizer", S::State::optimizer},
+                               {"gradients", S::State::gradients},
+                               {"parameters", S::State::parameters},
+                               {"activations", S::State::activations}},
+                              "of these, what can be offloaded only without a pipeline and without recomputation"));
   return all;
 }
 
