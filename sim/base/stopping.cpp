@@ -17,8 +17,13 @@ const std::function<bool()>& Stoppable::here() {
   return innermost ? innermost->asked_ : kNothing;
 }
 
+bool asked_to_stop() {
+  const auto& asked = Stoppable::here();
+  return asked && asked();
+}
+
 void go_on() {
-  if (const auto& asked = Stoppable::here(); asked && asked()) throw Stopped();
+  if (asked_to_stop()) throw Stopped();
 }
 
 }  // namespace rehearsal

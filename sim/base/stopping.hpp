@@ -30,7 +30,9 @@ class Stoppable {
   const Stoppable* outer_;
 };
 
-// Throws Stopped if this thread's work was asked to stop.
+// Whether this thread's work was asked to stop: for work that then ends with what it has.
+bool asked_to_stop();
+// Throws Stopped if it was.
 void go_on();
 
 // Looks once in so many steps of a loop.

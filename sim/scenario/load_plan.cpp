@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <tuple>
 
+#include "base/spread.hpp"
+#include "base/stopping.hpp"
 #include "scenario/fields.hpp"
 #include "scenario/load.hpp"
 #include "scenario/plan_file.hpp"
@@ -57,15 +59,21 @@ void check_limits(Diagnostics& problems, const MapReader& map, const Node& root,
     problems.error(map.at("budget"), fmt::format("'budget' needs a price; {}", price));
   if (space.objective == PlanSpace::Objective::cost && !priced)
     problems.error(map.at("objective"), fmt::format("'objective' cost needs a price; {}", price));
+  if (space.objective == PlanSpace::Objective::energy && !job)
+    problems.error(map.at("objective"),
+                   "'objective' energy is that of a training; say how much is trained, and what a GPU draws if not its "
+                   "limit: job: {tokens: 2T, power: {gpu: 600W}}");
   for (const auto& cluster : space.clusters) {
+    const bool none = cluster.currency.empty() && !(job && job->find("currency"));
+    const auto said = problems.count();
     if (!job && cluster.gpu_hour)
       problems.error(cluster.where,
                      "'gpu_hour' is the price of a training; say how much is trained: job: {tokens: 2T}");
-    const bool none = cluster.currency.empty() && !(job && job->find("currency"));
-    if (job && cluster.gpu_hour && none)
+    else if (cluster.gpu_hour && none)
       problems.error(cluster.where, "'gpu_hour' has no unit; say in which 'currency' (currency: USD)");
-    if (some && !cluster.gpu_hour && job && !job->find("gpu_hour"))
+    else if (some && !cluster.gpu_hour && job && !job->find("gpu_hour"))
       problems.error(cluster.where, "'gpu_hour' is missing, and other clusters have one; give each its price");
+    if (problems.count() > said) break;  // the others lack the same
   }
 }
 
@@ -138,7 +146,6 @@ std::vector<Size> sizes_of(Context& context, const Node& root, const PlanSpace& 
   if (!cluster) return {};
   const auto each = cluster->spec.gpus_per_node;
   const auto at = place_of(root, "plan.gpus");
-  if (space.nodes && space.gpus) context.problems.error(at, "'gpus' and 'nodes' say the same; leave one out");
   if ((space.nodes || space.gpus) && cluster->gpus)
     context.problems.error(cluster->node->where(), "'gpus' of 'cluster' are some of one node; leave it out");
   if (space.nodes || space.gpus) return sizes_asked(context.problems, space.nodes, space.gpus, each, at);
@@ -146,66 +153,6 @@ std::vector<Size> sizes_of(Context& context, const Node& root, const PlanSpace& 
   if (!gpus) return {};
   const bool sized = cluster->gpus || cluster->nodes;
   return {sized ? Size{*gpus, "", ""} : size_in(*gpus, each)};
-}
-
-// A listed value is searched only with frameworks that support it. If none does, it is searched with all of them, and a
-// note says so.
-template <class T, class Has, class Add>
-void allow_listed(PlanFile& file, const char* key, const std::optional<std::vector<T>>& listed, const Has& has,
-                  const Add& add) {
-  if (!listed) return;
-  for (const auto& value : *listed) {
-    const auto having = [&](const PlanBase& base) { return has(base.support, value); };
-    if (std::any_of(file.bases.begin(), file.bases.end(), having)) continue;
-    std::string names;
-    for (auto& base : file.bases) {
-      add(base.support, value);
-      const auto& name = base.scenario.concrete->framework.name;
-      if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
-    }
-    file.notes.push_back(
-        fmt::format("plan.{} lists {}, which is none of what {} supports; searched as if it were", key, value, names));
-  }
-}
-void allow_listed(PlanFile& file) {
-  using S = Support;
-  const auto degree = [&](const char* key, const PlanSpace::Degrees& listed, bool S::*member) {
-    allow_listed(
-        file, key, listed, [&](const S& s, std::int64_t n) { return n == 1 || s.*member; },
-        [&](S& s, std::int64_t) { s.*member = true; });
-  };
-  const auto& space = file.space;
-  degree("tensor", space.tensor, &S::tensor), degree("context", space.context, &S::context);
-  degree("pipeline", space.pipeline, &S::pipeline);
-  allow_listed(
-      file, "sequence", space.sequence, [](const S& s, bool on) { return !on || s.sequence; },
-      [](S& s, bool) { s.sequence = true; });
-  allow_listed(
-      file, "zero", space.zero, [](const S& s, std::int64_t level) { return s.has_zero(level, false); },
-      [](S& s, std::int64_t level) {
-        s.zero.push_back(level);
-        if (!s.zero_in_pipeline.empty()) s.zero_in_pipeline.push_back(level);
-      });
-  allow_listed(
-      file, "schedules", space.schedules, [](const S& s, const std::string& name) { return s.has_schedule(name); },
-      [](S& s, const std::string& name) { s.schedules.push_back(name); });
-  std::optional<std::vector<std::string>> states;
-  for (const auto& one : space.offload) (states ? *states : states.emplace()).push_back(one.text);
-  const auto states_of = [&](const std::string& text) {
-    return std::find_if(space.offload.begin(), space.offload.end(), [&](auto& o) { return o.text == text; })->states;
-  };
-  allow_listed(
-      file, "offload", states, [&](const S& s, const std::string& text) { return s.has(states_of(text)); },
-      [](S& s, const std::string&) { s.offload.clear(); });
-  std::optional<std::vector<std::string>> modes;
-  if (space.recompute)
-    for (const auto mode : (modes.emplace(), *space.recompute)) modes->emplace_back(name(mode));
-  const auto mode_of = [&](const std::string& said) {
-    return *std::find_if(space.recompute->begin(), space.recompute->end(), [&](auto m) { return said == name(m); });
-  };
-  allow_listed(
-      file, "recompute", modes, [&](const S& s, const std::string& mode) { return s.has(mode_of(mode)); },
-      [&](S& s, const std::string& mode) { s.recompute.insert(mode_of(mode)); });
 }
 
 // Replaces settings that may be invalid in some layouts; the search space keeps their original values.
@@ -234,39 +181,57 @@ class BaseLoader {
     title_ = title(name ? name->text : std::filesystem::path(file.path).stem().string(), sets);
   }
 
-  void add(const Size& size) {
+  void want(const Size& size) {
     std::vector<std::string> sets;
     if (!size.key.empty()) sets.push_back(fmt::format("cluster.{}={}", size.key, size.value));
-    add(size.gpus, 0, sets, file_.space.framework);
+    const char* key = file_.space.framework ? "plan.framework" : file_.space.gpus ? "plan.gpus" : "plan.nodes";
+    want({size.gpus, 0, sets, place_of(root_, key)}, file_.space.framework);
   }
-
-  // A machine that cannot run the training is left out, and a note says why; finish() repeats it if all are.
-  void add_cluster(std::size_t which) {
+  void want_cluster(std::size_t which) {
     try {
-      add_sizes(which);
+      want_sizes(which);
     } catch (const UserError& error) {
-      if (!left_out_) left_out_ = std::current_exception();
-      const auto& found = error.diagnostics();
-      file_.notes.push_back(fmt::format("{} is left out: {}", file_.space.clusters[which].name,
-                                        found.empty() ? error.what() : found.front().message));
+      leave_out(which, 0, error);
     }
   }
 
-  void finish() {
-    auto& bases = file_.bases;
-    if (bases.empty() && left_out_) std::rethrow_exception(left_out_);
-    const auto key = [](const PlanBase& base) { return std::pair(base.scenario.parallelism.gpus(), base.cluster); };
-    std::stable_sort(bases.begin(), bases.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-    for (const auto& base : bases)
-      if (base.scenario.job && base.scenario.job->currency != bases.front().scenario.job->currency)
-        throw UserError(
-            fmt::format("plan.clusters: prices in {} and in {} cannot be compared; give them in one "
-                        "currency",
-                        bases.front().scenario.job->currency, base.scenario.job->currency));
+  // All that is wanted, from all over it. Who asks to stop gets what is loaded by then.
+  void load_wanted() {
+    constexpr std::size_t kMost = 65'535;  // search::Layout::base
+    if (wanted_.size() > kMost)
+      throw UserError({{wanted_.front().where, fmt::format("{} sizes, clusters and frameworks to choose from are more "
+                                                           "than {}; list fewer",
+                                                           wanted_.size(), kMost)}});
+    const auto all = wanted_.size();
+    for (const auto& wanted : spread(std::move(wanted_))) {
+      if (!file_.bases.empty() && asked_to_stop()) {
+        ++file_.unread;
+        continue;
+      }
+      try {
+        file_.bases.push_back(base(wanted));
+      } catch (const UserError& error) {
+        if (file_.space.clusters.empty()) throw;
+        leave_out(wanted.cluster, wanted.gpus, error);
+      }
+    }
+    if (file_.unread > 0)
+      file_.notes.push_back(fmt::format("{} of {} sizes are not looked at: stopped before", file_.unread, all));
+    finish();
   }
 
  private:
-  void add_sizes(std::size_t which) {
+  struct Wanted {
+    std::int64_t gpus = 0;
+    std::size_t cluster = 0;
+    std::vector<std::string> sets;
+    Location where;
+  };
+  void want(const Wanted& wanted, const std::optional<std::vector<std::string>>& frameworks) {
+    if (!frameworks) return wanted_.push_back(wanted);
+    for (const auto& framework : *frameworks) wanted_.emplace_back(wanted).sets.push_back("framework=" + framework);
+  }
+  void want_sizes(std::size_t which) {
     auto& problems = context_.problems;
     const auto& cluster = file_.space.clusters[which];
     const auto text = [&](const Size& size) {
@@ -289,63 +254,102 @@ class BaseLoader {
       auto one = price;
       one.push_back(text({0, "nodes", "1"}));
       if (framework) one.push_back("framework=" + framework->front());
-      for (const auto n : sizes_that_divide(file_.space, cluster, loaded(each, one), sequences_))
+      for (const auto n : sizes_that_divide(file_.space, cluster, loaded(each, one, cluster.where), sequences_))
         sizes.push_back(size_in(n, each));
     }
     if (problems.count() > 0) return;
     if (sizes.empty())
-      throw UserError(fmt::format("plan.clusters: no number of nodes of {} has GPUs that some layout divides; {}",
-                                  cluster.name, cluster.parts ? "list its 'gpus'" : "try gpus: auto"));
+      throw UserError(
+          {{cluster.where, fmt::format("no number of nodes of {} has GPUs that some layout divides; {}", cluster.name,
+                                       cluster.parts ? "list its 'gpus'" : "try gpus: auto")}});
     for (const auto& size : sizes) {
       std::vector<std::string> sets{text(size)};
       sets.insert(sets.end(), price.begin(), price.end());
-      add(size.gpus, which, sets, framework);
+      want({size.gpus, which, sets, cluster.where}, framework);
     }
   }
 
-  // With the placeholder of a layout.
-  Scenario loaded(std::int64_t gpus, const std::vector<std::string>& more) const {
+  // With the placeholder of a layout. What is wrong with the settings of a base stands at `where`, which asks for them.
+  Scenario loaded(std::int64_t gpus, std::vector<std::string> more, const Location& where) const {
+    for (const auto& set : settled(root_)) more.push_back(set);
+    more.push_back(fmt::format("batch.global={}", gpus));
     auto all = file_.sets;
     all.insert(all.end(), more.begin(), more.end());
-    for (const auto& set : settled(root_)) all.push_back(set);
-    all.push_back(fmt::format("batch.global={}", gpus));
-    return load(file_.path, all, "", *file_.files);
+    try {
+      return load(file_.path, all, "", *file_.files);
+    } catch (const UserError& error) {
+      auto found = error.diagnostics();
+      for (auto& one : found)
+        for (const auto& set : more)
+          if (one.where.file == "--set " + set) one.where = where;
+      if (found.empty()) throw;
+      throw UserError(std::move(found));
+    }
   }
 
-  void add(std::int64_t gpus, std::size_t cluster, const std::vector<std::string>& sets,
-           const std::optional<std::vector<std::string>>& frameworks) {
-    const std::vector<std::string> as_said{""};
-    for (const auto& framework : frameworks ? *frameworks : as_said) {
-      PlanBase base;
-      base.cluster = cluster, base.sets = sets;
-      if (!framework.empty()) base.sets.push_back("framework=" + framework);
-      base.scenario = loaded(gpus, base.sets);
-      base.scenario.name = title_;
-      base.scenario.batch.global = sequences_;
-      const auto& c = *base.scenario.concrete;
-      if (c.framework.native_kernels)
-        throw UserError("plan: 'framework: native' performs layouts; a search is of what frameworks do, name one");
-      if (!c.cluster.groups.empty())
-        throw UserError("plan: 'cluster.groups' of unlike GPUs are not searched; leave it out");
-      if (base.scenario.optimizer_sync.post_validation)
-        throw UserError("plan: 'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
-      if (const auto& job = base.scenario.job) {
-        if (!file_.space.deadline) file_.space.deadline = job->deadline;
-        if (!file_.space.budget) file_.space.budget = job->budget;
-      }
-      const Node* said = context_.documents.set(&root_, base.sets)->find("framework");
-      base.support = load_support(context_, said, c.framework.name);
-      context_.problems.throw_if_any();
-      file_.bases.push_back(std::move(base));
+  PlanBase base(const Wanted& wanted) const {
+    PlanBase base;
+    base.cluster = wanted.cluster, base.sets = wanted.sets;
+    base.scenario = loaded(wanted.gpus, wanted.sets, wanted.where);
+    base.scenario.name = title_;
+    base.scenario.batch.global = sequences_;
+    const auto& c = *base.scenario.concrete;
+    const auto refuse = [&](const char* why) { throw UserError({{wanted.where, std::string("plan: ") + why}}); };
+    if (c.framework.native_kernels)
+      refuse("'framework: native' performs layouts; a search is of what frameworks do, name one");
+    if (!c.cluster.groups.empty()) refuse("'cluster.groups' of unlike GPUs are not searched; leave it out");
+    if (base.scenario.optimizer_sync.post_validation)
+      refuse("'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
+    if (file_.space.objective == PlanSpace::Objective::energy && !base.scenario.job->power.gpu &&
+        c.cluster.gpu.power_limit <= 0)
+      refuse("'objective' energy needs what a GPU draws, which its file does not say; give job.power.gpu");
+    const Node* said = context_.documents.set(&root_, base.sets)->find("framework");
+    base.support = load_support(context_, said, c.framework.name);
+    context_.problems.throw_if_any();
+    return base;
+  }
+
+  // A machine that cannot run the training is left out, all of it or some of its sizes.
+  void leave_out(std::size_t cluster, std::int64_t gpus, const UserError& error) {
+    if (!first_left_out_) first_left_out_ = error;
+    const auto& found = error.diagnostics();
+    left_out_[{cluster, found.empty() ? error.what() : found.front().message}].insert(gpus);
+  }
+  void finish() {
+    auto& bases = file_.bases;
+    if (bases.empty() && first_left_out_) throw UserError(*first_left_out_);
+    const auto key = [](const PlanBase& base) {
+      return std::tuple(base.scenario.parallelism.gpus(), base.cluster, base.sets);
+    };
+    std::stable_sort(bases.begin(), bases.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    for (const auto& [what, sizes] : left_out_) {
+      const auto& [cluster, why] = what;
+      const bool some = std::any_of(bases.begin(), bases.end(), [&](auto& base) { return base.cluster == cluster; });
+      file_.notes.push_back(
+          fmt::format("{}{}{} is left out: {}", file_.space.clusters[cluster].name,
+                      some ? fmt::format(" of {} GPUs", *sizes.begin()) : "",
+                      some && sizes.size() > 1 ? fmt::format(", and of {} other sizes,", sizes.size() - 1) : "", why));
+    }
+    for (const auto& base : bases) {
+      const auto& job = base.scenario.job;
+      if (!job) continue;
+      if (!file_.space.deadline) file_.space.deadline = job->deadline;
+      if (!file_.space.budget) file_.space.budget = job->budget;
+      if (const auto& first = bases.front(); job->currency != first.scenario.job->currency)
+        throw UserError({{file_.space.clusters[base.cluster].where,
+                          fmt::format("prices in {} and in {} cannot be compared; give them in one currency",
+                                      first.scenario.job->currency, job->currency)}});
     }
   }
 
   Context& context_;
-  std::exception_ptr left_out_;  // why the first machine is
   const Node& root_;
   PlanFile& file_;
   const std::int64_t sequences_;
   std::string title_;
+  std::vector<Wanted> wanted_;
+  std::optional<UserError> first_left_out_;
+  std::map<std::pair<std::size_t, std::string>, std::set<std::int64_t>> left_out_;  // cluster and why: sizes in GPUs
 };
 
 std::string sections_of(const Node& root, std::string_view except) {
@@ -371,15 +375,17 @@ const char* name(models::Recompute recompute) {
 
 PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) {
   auto& problems = context.problems;
+  const auto before = problems.count();
   PlanSpace space;
   MapReader map(problems, node, "plan");
   if (!map.node()) return space;
   map.fill(plan_fields(), &space);
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
-  space.framework = read_plan_framework(problems, map.find("framework"));
+  space.framework = read_plan_framework(context, map.find("framework"));
   if (const Node* clusters = map.find("clusters")) space.clusters = read_plan_clusters(context, *clusters);
-  check_limits(problems, map, root, space);
+  if (space.nodes && space.gpus) problems.error(map.at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
   map.finish();
+  if (problems.count() == before) check_limits(problems, map, root, space);
   return space;
 }
 
@@ -419,11 +425,11 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   if (file.space.clusters.empty()) {
     const auto sizes = sizes_of(context, *root, file.space);
     problems.throw_if_any();
-    for (const auto& size : sizes) loader.add(size);
+    for (const auto& size : sizes) loader.want(size);
   }
-  for (std::size_t i = 0; i < file.space.clusters.size(); ++i) loader.add_cluster(i);
+  for (std::size_t i = 0; i < file.space.clusters.size(); ++i) loader.want_cluster(i);
   problems.throw_if_any();
-  loader.finish();
+  loader.load_wanted();
   allow_listed(file);
   return file;
 }

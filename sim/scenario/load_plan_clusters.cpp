@@ -58,7 +58,8 @@ std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t most) {
   return all;
 }
 
-std::optional<std::vector<std::string>> read_plan_framework(Diagnostics& problems, const Node* node) {
+std::optional<std::vector<std::string>> read_plan_framework(Context& context, const Node* node) {
+  auto& problems = context.problems;
   if (!node || (node->kind == Node::Kind::scalar && node->text == "auto")) return std::nullopt;
   std::vector<const Node*> items{node};
   if (node->kind == Node::Kind::sequence) items = node->items;
@@ -70,6 +71,8 @@ std::optional<std::vector<std::string>> read_plan_framework(Diagnostics& problem
           fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(*item)));
     else if (!all.insert(flow_text(*item)).second)
       problems.error(item->where(), fmt::format("'framework' lists {} twice", in_quotes(flow_text(*item))));
+    else if (item->kind == Node::Kind::scalar || item->find("use"))
+      load_framework(context, *item);  // once a size is set, its errors would stand nowhere in the file
   }
   if (items.empty()) problems.error(node->where(), "'framework' is an empty list, which leaves nothing to choose");
   return std::vector(all.begin(), all.end());
@@ -96,11 +99,16 @@ std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node&
     cluster.where = item->where();
     MapReader map(problems, *entry.plan, "clusters");
     map.fill(plan_cluster_fields(), &cluster);
-    cluster.framework = read_plan_framework(problems, map.find("framework"));
+    cluster.framework = read_plan_framework(context, map.find("framework"));
     cluster.parts = map.given("gpus");
     if (map.given("nodes") && map.given("gpus"))
       problems.error(map.at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
     map.finish();
+    if (entry.cluster->entries.empty()) {
+      problems.error(item->where(),
+                     "this entry names no cluster; give one of 'rehearse list clusters', such as {use: dgx-h100}");
+      continue;
+    }
     const Node* section = with_whole_path(context, entry.cluster, "profile");
     cluster.text = flow_text(*section);
     const auto loaded = load_cluster(context, *section);

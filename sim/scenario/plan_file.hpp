@@ -43,7 +43,7 @@ struct PlanSpace {
   };
   std::vector<Offload> offload;                       // empty: as in `training`
   std::optional<std::vector<std::string>> framework;  // each as one line of YAML; nothing: as in the file
-  enum class Objective : std::uint8_t { time, gpus, cost };
+  enum class Objective : std::uint8_t { time, gpus, cost, energy };
   Objective objective = Objective::time;
   // Of the whole training; taken from `job` if `plan` gives none.
   std::optional<Duration> deadline;
@@ -62,7 +62,7 @@ struct PlanBase {
   Scenario scenario;
   std::vector<std::string> sets;
   std::size_t cluster = 0;  // index into PlanSpace::clusters, if there are any
-  Support support;          // plus listed values that no framework of the plan supports
+  Support support;          // plus what the plan lists
 };
 struct PlanFile {
   const Files* files = nullptr;  // where it was read from
@@ -71,6 +71,7 @@ struct PlanFile {
   PlanSpace space;
   std::vector<PlanBase> bases;     // by number of GPUs, ascending, then by cluster and framework
   std::vector<std::string> notes;  // what is searched otherwise than the file says, or not at all
+  std::size_t unread = 0;          // bases that are missing, since somebody asked to stop
 
   std::string cluster_of(const PlanBase& base) const {
     return space.clusters.empty() ? base.scenario.concrete->cluster.name : space.clusters[base.cluster].name;
@@ -85,14 +86,17 @@ std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node&
 // Gives a profile to the clusters that have the GPU that it was measured on.
 void give_profile(Context& context, std::vector<PlanSpace::Cluster>& clusters, const std::string& path);
 // Framework profiles, by name or as mappings; each as one line of YAML. Nothing: auto.
-std::optional<std::vector<std::string>> read_plan_framework(Diagnostics& problems, const Node* node);
+std::optional<std::vector<std::string>> read_plan_framework(Context& context, const Node* node);
+// Lets each base search what the plan lists and its framework lacks; notes say so.
+void allow_listed(PlanFile& file);
 // The sizes that `auto` means, in GPUs, ascending: those that some product of degrees of the space is, with stages of
 // equally many layers, and at most one node for each sequence of the batch. `base`: a scenario on that cluster.
 std::vector<std::int64_t> sizes_that_divide(const PlanSpace& space, const PlanSpace::Cluster& cluster,
                                             const Scenario& base, std::int64_t sequences);
 
 // Throws UserError with all errors at once, including settings under which no layout can be changed. `profiles`: files
-// of what was measured, for the clusters that have such GPUs.
+// of what was measured, for the clusters that have such GPUs. Work that is asked to stop (base/stopping.hpp) ends with
+// the bases that it has, at least one.
 PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets = {}, const Files& files = disk(),
                    const std::vector<std::string>& profiles = {});
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <queue>
 #include <tuple>
 
 #include "answer/estimate.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "base/spread.hpp"
 #include "search/bounds.hpp"
 #include "search/refusals.hpp"
 
@@ -54,17 +54,6 @@ struct Result {
   }
 };
 
-// Reorders to sample the whole space early, so that a search that is stopped here has seen every region: steps by the
-// golden section, made coprime to the number of items so that each is visited exactly once.
-std::vector<Kin> spread(std::vector<Kin> kins) {
-  const auto count = kins.size();
-  auto step = std::max<std::size_t>(1, std::size_t(double(count) * 0.618));
-  while (std::gcd(step, count) > 1) ++step;
-  std::vector<Kin> all;
-  for (std::size_t i = 0, at = 0; i < count; ++i, at = (at + step) % count) all.push_back(std::move(kins[at]));
-  return all;
-}
-
 // Of one cluster, or of all.
 std::vector<Kin> kins_of(const Space& space, std::optional<std::size_t> only) {
   auto kins = space.kins();
@@ -82,7 +71,7 @@ class Search {
     for (const auto& kin : kins_)
       for (const auto* family : kin) counts_.layouts += family->layouts;
     open_kins();
-    bool stopped = opened_ < kins_.size();
+    bool stopped = opened_ < kins_.size() || !space_.whole();
     while (!stopped) {
       for (; !queue_.empty() && queue_.top().step == Step::done; queue_.pop()) found_.push_back(*queue_.top().found);
       if (queue_.empty() || enough()) break;
@@ -106,9 +95,11 @@ class Search {
     Standing now{.counts = counts_, .kins = kins_.size(), .bounded_kins = opened_};
     now.bounded = opened_layouts_ - now.ruled_out() - counts_.priced;
     if (best_) now.best = best_->time;
-    if (best_ && opened_ == kins_.size()) now.gap = found_.empty() ? gap(*best_, queue_.top().key) : 0;
+    if (best_ && bounded()) now.gap = found_.empty() ? gap(*best_, queue_.top().key) : 0;
     return options_.go_on(now);
   }
+  // Whether every layout has a bound.
+  bool bounded() const { return opened_ == kins_.size() && space_.whole(); }
   // The key of an iteration of at least this length.
   Key bound(const Layout& layout, Time time) const {
     return key_of(goal_, space_.gpus(layout), time, space_.runs().least(layout.base, time));
@@ -423,9 +414,9 @@ class Search {
     outcome.counts = counts_;
     outcome.refusals = refusals_.sorted();
     outcome.found = std::move(found_);
-    outcome.proven = (!stopped || outcome.places > 0) && counts_.anomalies == 0;
+    outcome.proven = (!stopped || outcome.places > 0) && space_.whole() && counts_.anomalies == 0;
     if (stopped && !outcome.proven && best_) {
-      outcome.gap = gap(*best_, opened_ < kins_.size() ? Key{} : bound_.value_or(Key{}));
+      outcome.gap = gap(*best_, bounded() ? bound_.value_or(Key{}) : Key{});
       outcome.proven = outcome.gap == 0 && counts_.anomalies == 0;
     }
     const auto count = std::min(options_.best, outcome.found.size());

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.hpp"
+#include "base/spread.hpp"
+#include "base/stopping.hpp"
 #include "plan/rules.hpp"
 #include "scenario/fields.hpp"
 
@@ -60,11 +63,15 @@ class Space::Builder {
   explicit Builder(Space& space) : space_(space), choice_(space.file_.space) {}
 
   void build() {
-    for (std::size_t i = 0; i < space_.file_.bases.size(); ++i) {
+    std::vector<std::size_t> bases(space_.file_.bases.size());
+    std::iota(bases.begin(), bases.end(), 0);
+    for (const auto i : spread(std::move(bases))) {
       layout_ = {}, layout_.base = std::uint16_t(i), support_ = &space_.file_.bases[i].support;
       framework_ = space_.file_.bases[i].scenario.concrete->framework.name;
       cut(space_.file_.bases[i].scenario);
     }
+    std::stable_sort(space_.families_.begin(), space_.families_.end(),
+                     [](const Family& a, const Family& b) { return a.layout.base < b.layout.base; });
     if (space_.families_.empty())
       throw UserError(fmt::format("{}: no layout is left to choose from: {}", space_.file_.bases.front().scenario.file,
                                   reason_.empty() ? "the keys of 'plan' allow none" : reason_));
@@ -95,29 +102,29 @@ class Space::Builder {
     const auto stages = model.layers + (model.family == models::Family::mlp ? 0 : 2);
     each(1, "tensor", degrees(choice_.tensor, gpus, model.heads), &Layout::tensor, support_->tensor, 1, [&] {
       const auto rest = gpus / layout_.tensor;
-      const bool kind = support_->has(base.concrete->training.context);
-      each(2, "context", degrees(choice_.context, rest, base.batch.sequence), &Layout::context,
-           support_->context && kind, 1, [&] {
-             each(3, "pipeline", degrees(choice_.pipeline, rest / layout_.context, stages), &Layout::pipeline,
-                  support_->pipeline, 1, [&] {
-                    const auto data = rest / layout_.context / layout_.pipeline;
-                    if (choice_.data &&
-                        std::find(choice_.data->begin(), choice_.data->end(), data) == choice_.data->end())
-                      return refuse(
-                          4, fmt::format("plan.data does not list {}, which tensor {} x context {} x pipeline {} "
-                                         "leave of {} GPUs",
-                                         data, layout_.tensor, layout_.context, layout_.pipeline, gpus));
-                    if (base.batch.global % data != 0)
-                      return refuse(
-                          5, fmt::format("batch.global {} does not divide over data {}", base.batch.global, data));
-                    layout_.data = static_cast<std::int32_t>(data);
-                    fold(base);
-                  });
-           });
+      const bool has = support_->has_context(base.concrete->training.context);
+      each(2, "context", degrees(choice_.context, rest, base.batch.sequence), &Layout::context, has, 1, [&] {
+        each(3, "pipeline", degrees(choice_.pipeline, rest / layout_.context, stages), &Layout::pipeline,
+             support_->pipeline, 1, [&] {
+               const auto data = rest / layout_.context / layout_.pipeline;
+               if (choice_.data && std::find(choice_.data->begin(), choice_.data->end(), data) == choice_.data->end())
+                 return refuse(4, fmt::format("plan.data does not list {}, which tensor {} x context {} x pipeline {} "
+                                              "leave of {} GPUs",
+                                              data, layout_.tensor, layout_.context, layout_.pipeline, gpus));
+               if (base.batch.global % data != 0)
+                 return refuse(5, fmt::format("batch.global {} does not divide over data {}", base.batch.global, data));
+               layout_.data = static_cast<std::int32_t>(data);
+               fold(base);
+             });
+      });
     });
   }
 
   void fold(const scenario::Scenario& base) {
+    if (!space_.families_.empty() && asked_to_stop()) {
+      space_.whole_ = false;
+      return;
+    }
     const auto& model = base.concrete->model;
     const Degrees none{1};
     const auto group = std::int64_t{layout_.tensor} * layout_.context * layout_.data;
@@ -154,7 +161,10 @@ class Space::Builder {
       return refuse(11, fmt::format("none of plan.schedules and plan.chunks takes pipeline {} with {} micro-batches",
                                     layout_.pipeline, s.microbatches()));
     const auto settings = space_.settings(layout_);
-    if (settings.empty()) return refuse(12, "no value of plan.zero goes with any of plan.offload");
+    if (settings.empty())
+      return refuse(12, fmt::format("no value of plan.zero goes with any of plan.offload in framework {} with "
+                                    "pipeline {} and recompute {}",
+                                    framework_, layout_.pipeline, scenario::name(layout_.recompute)));
     const auto layouts = std::uint64_t{found->second.size()} * settings.size();
     space_.families_.push_back({layout_, layouts});
     space_.layouts_ += layouts;
@@ -169,7 +179,7 @@ class Space::Builder {
   std::string reason_;
 };
 
-Space::Space(scenario::PlanFile file) : file_(std::move(file)), runs_(file_) {
+Space::Space(scenario::PlanFile file) : file_(std::move(file)), runs_(file_), whole_(file_.unread == 0) {
   schedules_ = file_.space.schedules.value_or(usual_schedules());
   for (const auto& name : schedules_) {
     const auto& s = schedule::registry().at(name);
@@ -271,7 +281,9 @@ std::vector<Setting> Space::settings(const Layout& of) const {
     if (!replicated && zero != 0 && !file_.space.zero) continue;  // there are no replicas to shard over
     if (!support(of).has_zero(zero, of.pipeline > 1)) continue;
     for (std::size_t o = 0; o < file_.space.offload.size(); ++o) {
-      if (!support(of).has(file_.space.offload[o].states)) continue;
+      const auto& states = file_.space.offload[o].states;
+      const bool alone = of.pipeline == 1 && of.recompute == Recompute::none;
+      if (!support(of).has(states) || (!alone && support(of).needs_alone(states))) continue;
       auto layout = of;
       layout.zero = std::uint8_t(zero), layout.offload = std::uint16_t(o);
       const auto s = scenario(layout);

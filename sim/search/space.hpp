@@ -54,7 +54,8 @@ struct Setting {
 
 class Space {
  public:
-  // Throws UserError if no layout is left, naming the key that excludes the last ones.
+  // Throws UserError if no layout is left, naming the key that excludes the last ones. Work that is asked to stop ends
+  // with the layouts that it has.
   explicit Space(scenario::PlanFile file);
 
   const scenario::PlanFile& file() const { return file_; }
@@ -63,6 +64,7 @@ class Space {
   const std::vector<Family>& families() const { return families_; }
   std::vector<Kin> kins() const;  // of all families
   std::uint64_t layouts() const { return layouts_; }
+  bool whole() const { return whole_; }  // not stopped while it was listed
   std::int64_t gpus(const Layout& layout) const { return base(layout).parallelism.gpus(); }
   std::size_t cluster(const Layout& layout) const { return file_.bases[layout.base].cluster; }
   std::size_t clusters() const { return std::max<std::size_t>(1, file_.space.clusters.size()); }
@@ -88,6 +90,7 @@ class Space {
   std::vector<std::string> schedules_;
   std::vector<Family> families_;
   std::uint64_t layouts_ = 0;
+  bool whole_ = true;
   using Shape = std::tuple<std::uint16_t, std::int64_t, std::int64_t>;  // base, pipeline and micro-batches
   std::map<Shape, std::vector<Order>> orders_;
 };
