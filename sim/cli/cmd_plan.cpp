@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
+#include "base/stopping.hpp"
 #include "cli/exported.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
@@ -33,8 +34,8 @@ const CommandText kPlanText{
         "gpus nodes clusters objective deadline budget margin. Those that are left out are auto, within what the\n"
         "scenario's framework supports. Candidates for the best are predicted as 'run' does, with contention; their\n"
         "order and the proof are about these predictions. With a 'job', each layout has days, GPU-hours, cost and\n"
-        "goodput: 'objective: cost' looks for the cheapest run, 'deadline: 30d' and 'budget: 1M' exclude what takes\n"
-        "longer or costs more.\n"
+        "goodput: 'objective: cost' looks for the cheapest run, 'objective: energy' for that of the least energy;\n"
+        "'deadline: 30d' and 'budget: 1M' exclude what takes longer or costs more.\n"
         "'clusters' are machines to choose from, each with its sizes (auto: all that some layout divides), price and\n"
         "frameworks: plan: {clusters: [{use: dgx-h100, nodes: auto, gpu_hour: 2.1}, {use: b200-sxm, gpu_hour: 4}]}\n"
         "The report says which of the best the prediction cannot tell apart, and which measurement would. --with\n"
@@ -89,11 +90,11 @@ void save(const CommonOptions& common, const std::string& folder, const search::
   }
 }
 
-// What would tell the best from those whose bands overlap with its own.
-std::vector<report::Tie> ties(const search::Space& space, const search::Outcome& outcome, unsigned jobs) {
-  std::vector<report::Tie> all;
+// What would tell the best from those whose bands overlap with its own. Throws Stopped; `all` has what is known then.
+void compare_ties(const search::Space& space, const search::Outcome& outcome, unsigned jobs,
+                  std::vector<report::Tie>& all) {
   const auto others = report::contenders(space, outcome);
-  if (others.empty()) return all;
+  if (others.empty()) return;
   const auto constants = published::read_constants(*space.file().files);
   const auto with_graph = [&](const search::Found& found) {
     return answer::predict(scenario::load(space.file().path, sets_of(space, found.layout), {}, *space.file().files));
@@ -118,7 +119,6 @@ std::vector<report::Tie> ties(const search::Space& space, const search::Outcome&
     all.push_back({other, explore::deciding(contender(best, first), contender(*other, second),
                                             report::behind(space, *other, best), jobs)});
   }
-  return all;
 }
 
 }  // namespace
@@ -150,9 +150,13 @@ int run_plan(Session& session, const Arguments& arguments) {
   if (!limit.empty()) until = begin + std::chrono::nanoseconds(parse_time(limit).count() / 1000);
 
   const MayStop stopping(session);
+  const auto ends = [&] { return session.stop() || (until && Clock::now() >= *until); };
   std::optional<Progress> progress(std::in_place, common, 0);
   progress->begin("listing layouts");
-  const search::Space space(scenario::load_plan(path, common.set, session.files(), profiles));
+  const search::Space space = [&] {
+    const Stoppable listing(ends);
+    return search::Space(scenario::load_plan(path, common.set, session.files(), profiles));
+  }();
   search::Outcome outcome;
   {
     std::optional<std::size_t> bounded;  // kin; fewer than before: another search, for the limit that cannot be met
@@ -167,13 +171,18 @@ int run_plan(Session& session, const Arguments& arguments) {
         progress->begin("searching", 0, left), searching = true;
       }
       if (progress->due()) tell(*progress, now);
-      return !session.stop() && (!until || Clock::now() < *until);
+      return !ends();
     };
     outcome = search::search(space, options);
   }
-  if (!outcome.stopped) progress->begin("comparing the best");
-  const report::Plan plan{space, outcome,
-                          outcome.stopped ? std::vector<report::Tie>() : ties(space, outcome, options.threads)};
+  report::Plan plan{space, outcome};
+  if (!outcome.stopped) try {
+      const Stoppable comparing(ends);
+      progress->begin("comparing the best");
+      compare_ties(space, outcome, options.threads, plan.ties);
+    } catch (const Stopped&) {
+      plan.ties_stopped = true;
+    }
   progress.reset();
   write_pages(common, pages, [&] { return report::plan_page(plan, as_asked(session, "plan", arguments, path)); });
   if (!folder.empty()) save(common, folder, space, outcome);

@@ -28,6 +28,7 @@ Table best_table(const Showing& shown, const Plan& plan) {
   if (plan.outcome.top.front().run)
     columns.insert(columns.end() - 1,
                    {"job/days=days", "job/gpu_hours=GPU-hours", "job/cost=cost", "job/goodput=goodput"});
+  if (plan.goal.order == search::Goal::Order::energy) columns.insert(columns.end() - 1, "job/energy_mwh=MWh");
   for (const auto& [key, value] : plan.space.sets(plan.outcome.top.front().layout))
     columns.push_back("set/" + key + "=" + key.substr(key.rfind('.') + 1));
   const std::vector<std::string_view> asked(columns.begin(), columns.end());

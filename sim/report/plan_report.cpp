@@ -64,7 +64,7 @@ Shown<In<Found>> band() {
     };
   };
   return Shown<In<Found>>("Where 80 % of the runs like it would fall, in what is minimised.")
-      .figure("of", Unit::none, "of", "cost or iteration_s",
+      .figure("of", Unit::none, "of", "cost, energy_mwh or iteration_s",
               [](auto& l) { return std::string(band_of(l.space, l.of)->of); })
       .figures(Unit::none, "low", end(&Band::low), "high", end(&Band::high))
       .figure("overlaps_best", Unit::none, "overlaps", "with the band of the best",
@@ -144,6 +144,7 @@ Shown<In<Found>> trained() {
   return Shown<In<Found>>()
       .figures(Unit::none, "days", total(&Totals::days), "gpu_hours", total(&Totals::gpu_hours))
       .figures(Unit::money, "cost", total(&Totals::cost))
+      .figures(Unit::none, "energy_mwh", total(&Totals::energy_mwh))
       .figures(Unit::share, "goodput", total(&Totals::goodput))
       .or_all_left_out();
 }
@@ -179,9 +180,11 @@ const job::Job* job_of(const Space& space) {
 
 std::optional<Band> band_of(const Space& space, const Found& found) {
   const auto& summary = found.full.summary;
-  if (space.file().space.objective == scenario::PlanSpace::Objective::cost) {
+  const auto goal = search::goal_of(space.file().space);
+  if (goal.of_run()) {
     if (!summary.job || !summary.job->low || !summary.job->high || !summary.error_band.low) return std::nullopt;
-    return Band{"cost", summary.job->low->cost.value_or(0), summary.job->high->cost.value_or(0)};
+    return Band{goal.order == search::Goal::Order::cost ? "cost" : "energy_mwh",
+                goal.worth(*summary.job->low).value_or(0), goal.worth(*summary.job->high).value_or(0)};
   }
   const auto& [low, high] = std::pair(summary.error_band.low, summary.error_band.high);
   const double seconds = to_seconds(found.iteration);
@@ -209,10 +212,11 @@ std::optional<bool> overlap(const Space& space, const Found& one, const Found& o
 }
 
 double behind(const Space& space, const Found& one, const Found& best) {
-  if (space.file().space.objective == scenario::PlanSpace::Objective::cost && best.run && *best.run->cost > 0)
-    return *one.run->cost / *best.run->cost - 1;
+  const auto goal = search::goal_of(space.file().space);
+  if (const auto least = best.run ? goal.worth(*best.run) : std::nullopt; least.value_or(0) > 0)
+    return *goal.worth(*one.run) / *least - 1;
   if (const auto a = space.gpus(one.layout), b = space.gpus(best.layout);
-      a != b && space.file().space.objective == scenario::PlanSpace::Objective::gpus)
+      a != b && goal.order == search::Goal::Order::gpus)
     return double(a) / double(b) - 1;
   return one.step / best.step - 1;
 }
@@ -272,6 +276,9 @@ const Shown<Plan>& plan_answer() {
                             [](auto& t) { return behind(t.space, *t.tie.other, t.outcome.top.front()); })
                     .rows("numbers", deciding_number(), [](auto& t) { return t.tie.numbers; }),
                 ties_of)
+          .figure("ties_stopped", Unit::none, "stopped", "before all of these were looked at",
+                  [](auto& p) { return p.ties_stopped ? std::optional(true) : std::nullopt; })
+          .or_left_out()
           .rows("pareto",
                 setting<Found>("What nothing beats in time, memory, GPUs or cost.")
                     .figures(Unit::seconds, "iteration_s", in(&Found::iteration), "alone_s", in(&Found::alone))
@@ -289,7 +296,9 @@ const Shown<Plan>& plan_answer() {
 std::string plan_csv(const Plan& plan) {
   std::string columns =
       "rank *=/set iteration_s alone_s samples_per_s mfu device_bytes=/peak_memory_bytes/device gpus proven";
-  if (job_of(plan.space)) columns += " days=/job/days gpu_hours=/job/gpu_hours job_cost=/job/cost goodput=/job/goodput";
+  if (job_of(plan.space))
+    columns +=
+        " days=/job/days gpu_hours=/job/gpu_hours job_cost=/job/cost goodput=/job/goodput energy_mwh=/job/energy_mwh";
   std::vector<Json> rows;
   for (const auto& found : plan.outcome.top) {
     auto& row = rows.emplace_back(layout().json({plan.space, found}));

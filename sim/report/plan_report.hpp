@@ -16,7 +16,7 @@ std::string proof_text(const search::Space& space, const search::Outcome& outcom
 
 // Where 80 % of the runs like a layout would fall, in what the search minimises.
 struct Band {
-  const char* of;  // "cost", in the currency of `job`, or "iteration_s"
+  const char* of;  // "cost", in the currency of `job`, "energy_mwh" or "iteration_s"
   double low = 0, high = 0;
 };
 // Nothing if no published run says anything about it.
@@ -41,6 +41,7 @@ struct Plan {
   const search::Space& space;
   const search::Outcome& outcome;
   std::vector<Tie> ties = {};
+  bool ties_stopped = false;  // before all were known
   search::Goal goal = search::goal_of(space.file().space);
   std::vector<search::Found> front = search::front(space, outcome.found);
 };

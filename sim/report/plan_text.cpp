@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/decimal.hpp"
 #include "base/quantity_text.hpp"
 #include "base/range.hpp"
 #include "page/layout.hpp"
@@ -61,6 +62,8 @@ Wanted wanted(const Space& space) {
       return {"needs fewer GPUs or is faster", "smaller or faster"};
     case Objective::cost:
       return {"is cheaper", "cheaper"};
+    case Objective::energy:
+      return {"needs less energy", "lower in energy"};
     case Objective::time:
       break;
   }
@@ -69,9 +72,12 @@ Wanted wanted(const Space& space) {
 
 std::string money(const Space& space, double amount) { return show(Count(amount)) + " " + job_of(space)->currency; }
 
+std::string watt_hours(double mwh) { return decimal(mwh * 1e6, "Wh"); }
+
 std::string training_text(const Space& space, const job::Totals& run) {
-  return fmt::format("{:.1f} days, {} GPU-hours{}{}", run.days, show(Count(run.gpu_hours)),
-                     run.cost ? ", " + money(space, *run.cost) : "",
+  const bool energy = space.file().space.objective == scenario::PlanSpace::Objective::energy;
+  return fmt::format("{:.1f} days, {} GPU-hours{}{}{}", run.days, show(Count(run.gpu_hours)),
+                     run.cost ? ", " + money(space, *run.cost) : "", energy ? ", " + watt_hours(*run.energy_mwh) : "",
                      job_of(space)->failures ? fmt::format("; {:.1f} % of the time trains", run.goodput * 100) : "");
 }
 
@@ -110,8 +116,11 @@ std::string table_text(const Showing& shown, const Plan& plan, const char* list,
   std::vector<std::string_view> columns{"iteration_s", "alone_s"};
   const bool top = list == std::string_view("/top");
   columns.push_back(top ? "peak_memory_bytes/device=memory" : "device_bytes");
-  if (!all.empty() && all.front().run)
+  if (!all.empty() && all.front().run) {
     columns.insert(columns.end(), {top ? "job/days=days" : "days", top ? "job/cost=cost" : "cost"});
+    if (plan.goal.order == search::Goal::Order::energy)
+      columns.push_back(top ? "job/energy_mwh=MWh" : "energy_mwh=MWh");
+  }
   auto table = shown.table(list, columns, "#");
   table.head.emplace_back("layout"), table.words.push_back(true);
   std::vector<std::vector<std::string>> parts;
@@ -195,9 +204,12 @@ std::string loss(const Space& space, const Found& one, const Found& best) {
   const auto with_sign = [](bool less, const std::string& amount) { return (less ? "-" : "+") + amount; };
   const Time mine = one.iteration, its = best.iteration;
   const auto text = with_sign(mine < its, show(mine < its ? its - mine : mine - its)) + " = " + against(one, best);
-  if (space.file().space.objective != scenario::PlanSpace::Objective::cost) return text;
-  const double more = *one.run->cost - *best.run->cost;
-  return with_sign(more < 0, money(space, std::abs(more))) + "; " + text;
+  const auto goal = search::goal_of(space.file().space);
+  const auto mine_is = one.run ? goal.worth(*one.run) : std::nullopt;
+  if (!mine_is) return text;
+  const double more = *mine_is - *goal.worth(*best.run);
+  const bool energy = goal.order == search::Goal::Order::energy;
+  return with_sign(more < 0, energy ? watt_hours(std::abs(more)) : money(space, std::abs(more))) + "; " + text;
 }
 
 // The limit that no layout meets, and by how much it is missed.
@@ -282,7 +294,7 @@ std::string certainty_text(const Plan& plan, std::size_t width) {
   const auto& space = plan.space;
   const auto& outcome = plan.outcome;
   const auto& best = outcome.top.front();
-  if (!band_of(space, best)) return "";
+  if (!band_of(space, best) || outcome.stopped) return "";
   std::vector<std::size_t> places;
   for (std::size_t i = 1; i < outcome.top.size(); ++i)
     if (overlap(space, outcome.top[i], best).value_or(false)) places.push_back(i + 1);
@@ -318,6 +330,7 @@ std::string certainty_text(const Plan& plan, std::size_t width) {
     }
     text += wrap(label + what, width, "     ") + "\n";
   }
+  if (plan.ties_stopped) text += wrap("Stopped before it was known which number would tell them apart.", width) + "\n";
   return text;
 }
 
@@ -347,6 +360,7 @@ std::string proof_text(const Space& space, const Outcome& outcome) {
           outcome.places > 1 ? fmt::format(" Places 1 to {} are proven, the others", outcome.places) : " The others";
     return outcome.places < outcome.top.size() ? text + " are the best of these." : text;
   }
+  if (!space.whole()) return "Stopped before all layouts were listed: how far the optimum may be is not known.";
   if (outcome.gap >= 1) return "Stopped before all families had a bound: how far the optimum may be is not known.";
   return fmt::format("Stopped: the best of this space may be {} by up to {:.1f} %.", wanted(space).unit,
                      outcome.gap * 100);

@@ -143,8 +143,14 @@ const Description& plan_fields() {
       dimension<&P::gpus>("gpus", degree, "cluster sizes in GPUs; auto: that of `cluster`"),
       dimension<&P::nodes>("nodes", degree, "cluster sizes in nodes"),
       choice<&P::objective>("objective",
-                            {{"time", P::Objective::time}, {"gpus", P::Objective::gpus}, {"cost", P::Objective::cost}},
-                            kDefault, "the shortest iteration, the fewest GPUs, or the cheapest training run (`job`)"),
+                            {{"time", P::Objective::time},
+                             {"gpus", P::Objective::gpus},
+                             {"cost", P::Objective::cost},
+                             {"energy", P::Objective::energy}},
+                            kDefault,
+                            "the shortest iteration, the fewest GPUs, or the training run (`job`) that is cheapest or "
+                            "needs the least energy, "
+                            "and so emits the least"),
       field<&P::deadline>("deadline", duration(), {[](const P&) { return decltype(P::deadline)(); }, "that of `job`"},
                           "for the training run of `job`, such as 30d"),
       field<&P::budget>("budget", count(), {[](const P&) { return decltype(P::budget)(); }, "that of `job`"},

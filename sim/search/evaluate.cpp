@@ -17,14 +17,16 @@ double capacity(const Space& space, const Layout& layout) {
 
 std::vector<Found> front(const Space& space, const std::vector<Found>& found) {
   std::vector<Found> front;
+  const auto goal = goal_of(space.file().space);
   const auto key = [&](const Found& f) {
-    return std::tuple(f.step, f.device, space.gpus(f.layout), f.run ? f.run->cost.value_or(0) : 0);
+    return std::tuple(f.step, f.device, space.gpus(f.layout), f.run ? f.run->cost.value_or(0) : 0,
+                      f.run ? goal.worth(*f.run).value_or(0) : 0);
   };
   for (const auto& one : found) {
     const bool beaten = std::any_of(found.begin(), found.end(), [&](const Found& other) {
-      const auto [t, m, g, c] = key(other);
-      const auto [time, memory, gpus, cost] = key(one);
-      const bool no_worse = t <= time && m <= memory && g <= gpus && c <= cost;
+      const auto [t, m, g, c, w] = key(other);
+      const auto [time, memory, gpus, cost, worth] = key(one);
+      const bool no_worse = t <= time && m <= memory && g <= gpus && c <= cost && w <= worth;
       return no_worse && (key(other) != key(one) || other.layout < one.layout);
     });
     if (!beaten) front.push_back(one);

@@ -8,9 +8,10 @@ Goal goal_of(const scenario::PlanSpace& space) {
   using Objective = scenario::PlanSpace::Objective;
   constexpr double kDay = 86400;
   Goal goal;
-  goal.order = space.objective == Objective::gpus   ? Goal::Order::gpus
-               : space.objective == Objective::cost ? Goal::Order::cost
-                                                    : Goal::Order::time;
+  goal.order = space.objective == Objective::gpus     ? Goal::Order::gpus
+               : space.objective == Objective::cost   ? Goal::Order::cost
+               : space.objective == Objective::energy ? Goal::Order::energy
+                                                      : Goal::Order::time;
   if (space.deadline) goal.deadline_days = space.deadline->value() / kDay;
   if (space.budget) goal.budget = space.budget->value();
   return goal;
@@ -33,8 +34,7 @@ std::optional<job::Totals> Runs::least(std::size_t size, Time iteration) const {
 
 Key key_of(const Goal& goal, std::int64_t gpus, Time time, const std::optional<job::Totals>& run) {
   Key key{goal.order == Goal::Order::gpus ? gpus : 0, 0, time};
-  if (run && goal.order == Goal::Order::cost) key.worth = run->cost.value_or(0);
-  if (run && goal.order == Goal::Order::days) key.worth = run->days;
+  if (run) key.worth = goal.worth(*run).value_or(0);
   return key;
 }
 

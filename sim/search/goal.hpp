@@ -11,12 +11,19 @@
 namespace rehearsal::search {
 
 struct Goal {
-  enum class Order : std::uint8_t { time, gpus, cost, days };
+  enum class Order : std::uint8_t { time, gpus, cost, energy, days };
   Order order = Order::time;
   std::optional<double> deadline_days, budget;
 
   bool limited() const { return deadline_days || budget; }
-  bool asks_job() const { return limited() || order == Order::cost || order == Order::days; }
+  bool of_run() const { return order == Order::cost || order == Order::energy; }
+  // What of a run is minimised; nothing: its steps or its GPUs.
+  std::optional<double> worth(const job::Totals& run) const {
+    return order == Order::cost     ? run.cost
+           : order == Order::energy ? run.energy_mwh
+           : order == Order::days   ? std::optional(run.days)
+                                    : std::nullopt;
+  }
   bool in_time(const job::Totals& run) const { return !deadline_days || run.days <= *deadline_days; }
   bool in_budget(const job::Totals& run) const { return !budget || (run.cost && *run.cost <= *budget); }
   bool met_by(const std::optional<job::Totals>& run) const {
@@ -43,7 +50,7 @@ class Runs {
 // The sort key of layouts, smallest first; a lower bound in each component while a layout is not fully evaluated.
 struct Key {
   std::int64_t gpus = 0;  // if GPUs are to be minimised
-  double worth = 0;       // cost or days, if these are to be minimised
+  double worth = 0;       // cost, energy or days, if these are to be minimised
   Time time;              // of the iteration
   friend bool operator<(const Key& a, const Key& b) {
     if (a.gpus != b.gpus) return a.gpus < b.gpus;

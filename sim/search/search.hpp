@@ -93,8 +93,8 @@ struct Options {
 
 Outcome search(const Space& space, const Options& options = {});
 
-// The Pareto front of all layouts found to fit: those that no other one beats in time, memory, GPUs or cost without
-// being worse in another of these.
+// The Pareto front of all layouts found to fit: those that no other one beats in time, memory, GPUs, cost or what is
+// minimised without being worse in another of these.
 std::vector<Found> front(const Space& space, const std::vector<Found>& found);
 
 // The exact value of one layout, as the search compares it. Nothing if it is refused, with the reason in `why`.

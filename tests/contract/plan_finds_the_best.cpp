@@ -71,6 +71,7 @@ void check_bounds(const search::Space& space, const search::Layout& layout, cons
   if (const auto least = space.runs().least(layout.base, found.iteration)) {
     CHECK(least->days <= found.run->days);
     CHECK(*least->cost <= *found.run->cost);
+    if (least->energy_mwh) CHECK(*least->energy_mwh <= *found.run->energy_mwh);
     CHECK(space.runs().least(layout.base, Time(found.iteration.count() / 2))->days <= least->days);
   }
   const auto s = space.scenario(layout);
@@ -199,6 +200,7 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
   const char* asked = std::getenv("REHEARSAL_LAW_CASES");
   const int cases = std::max(nightly() ? 200 : 25, asked ? std::atoi(asked) : 0);
   int spaces = 0, cut = 0, by_graph = 0, empty = 0, none = 0, limited = 0, late = 0, unreachable = 0, by_cost = 0;
+  int by_energy = 0;
   int contended = 0, several = 0, apart = 0;
   for (std::uint64_t seed = 1; spaces < cases; ++seed) {
     const RandomSpace drawn(seed);
@@ -223,6 +225,7 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
     several += space->clusters() > 1;
     apart += outcome.clusters.size() > 1 && outcome.clusters[0].best && outcome.clusters[1].best;
     by_cost += space->file().space.objective == scenario::PlanSpace::Objective::cost;
+    by_energy += space->file().space.objective == scenario::PlanSpace::Objective::energy;
     if (brute.empty() || !brute.front().run) continue;
     const auto limits = drawn_limits(brute, random);
     CAPTURE(fmt::format("{}", fmt::join(limits, " ")));
@@ -257,6 +260,7 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
   CHECK(contended > 50 / share);
   CHECK(none > 2 / share);
   CHECK(by_cost > 10 / share);
+  CHECK(by_energy > 2 / share);
   CHECK(several > 20 / share);
   CHECK(apart > 10 / share);
   CHECK(limited > 20 / share);
@@ -264,8 +268,9 @@ TEST_CASE("a plan is what brute force finds, and its bounds are bounds") {
   CHECK(unreachable > 2 / share);
   MESSAGE(spaces << " spaces, " << contended << " layouts with contention, " << cut << " with a memory cut, " << none
                  << " where nothing fits, " << several << " of two clusters, " << apart
-                 << " of these with a best on each, " << by_cost << " by cost; " << limited << " with limits, of which "
-                 << late << " cut something and " << unreachable << " are out of reach");
+                 << " of these with a best on each, " << by_cost << " by cost, " << by_energy << " by energy; "
+                 << limited << " with limits, of which " << late << " cut something and " << unreachable
+                 << " are out of reach");
 }
 
 namespace {
@@ -358,15 +363,23 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   CHECK(zeros_and_schedules(space("")) == std::vector<std::string>{"megatron-2025 0", "megatron-2025 1",
                                                                    "megatron-2025 1f1b",
                                                                    "megatron-2025 interleaved-1f1b"});
-  // A listed value that no framework supports is still searched, and reported.
+  // A listed value that a framework lacks is still searched, and reported.
   const auto asked = space(", zero: [1, 3]");
   REQUIRE(asked.file().notes.size() == 1);
-  CHECK(contract::says(asked.file().notes.front(), "plan.zero lists 3, which is none of what megatron-2025 supports"));
-  // Of two each keeps to its own.
+  CHECK(contract::says(asked.file().notes.front(), "plan.zero lists 3, which megatron-2025 does not support"));
+  // With two as with one.
   const auto both = space(", framework: [titan-2024, megatron-2025], zero: [1, 3], pipeline: 1, schedules: 1f1b");
-  CHECK(both.file().notes.empty());
-  CHECK(zeros_and_schedules(both) ==
-        std::vector<std::string>{"megatron-2025 1", "megatron-2025 1f1b", "titan-2024 1f1b", "titan-2024 3"});
+  REQUIRE(both.file().notes.size() == 2);
+  CHECK(contract::says(both.file().notes[1], "plan.zero lists 1, which titan-2024 does not support"));
+  CHECK(zeros_and_schedules(both) == std::vector<std::string>{"megatron-2025 1", "megatron-2025 1f1b",
+                                                              "megatron-2025 3", "titan-2024 1", "titan-2024 1f1b",
+                                                              "titan-2024 3"});
+  // Left to auto, each keeps to its own.
+  const auto own = space(", framework: [titan-2024, megatron-2025], pipeline: 1, schedules: 1f1b");
+  CHECK(own.file().notes.empty());
+  CHECK(zeros_and_schedules(own) == std::vector<std::string>{"megatron-2025 0", "megatron-2025 1", "megatron-2025 1f1b",
+                                                             "titan-2024 0", "titan-2024 1f1b", "titan-2024 2",
+                                                             "titan-2024 3"});
   const auto best = [&](const std::string& framework) {
     const auto sizes = space(", framework: " + framework + ", pipeline: [1, 2], schedules: 1f1b");
     const auto outcome = search::search(sizes, {.predict = false});
@@ -378,4 +391,26 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   // DeepSpeed's pipelines have ZeRO-1 at most.
   const search::Space deep(scenario::load_plan(kSmall, {"framework=deepspeed-2023", "plan={tensor: 1, context: 1}"}));
   for (const auto& layout : all_layouts(deep)) CHECK((layout.pipeline == 1 || layout.zero <= 1));
+  const auto listed = space(", framework: deepspeed-2023, zero: [1, 2], pipeline: [1, 2]");
+  REQUIRE(listed.file().notes.size() == 1);
+  CHECK(contract::says(listed.file().notes[0], "plan.zero lists 2, which deepspeed-2023 has without a pipeline alone"));
+  // Megatron takes activations off the device with neither a pipeline nor recomputation.
+  const search::Space alone(scenario::load_plan(
+      kSmall, {"framework=megatron-2025",
+               "plan={tensor: 1, context: 1, pipeline: [1, 2], micro: 1, recompute: [none, full], zero: 1, offload: "
+               "[{}, {activations: host}]}"}));
+  for (const auto& layout : all_layouts(alone))
+    CHECK((layout.offload == 0 || (layout.pipeline == 1 && layout.recompute == models::Recompute::none)));
+  // The kind of context parallelism is that of the file.
+  const auto kinds = [&](const std::string& kind, const std::string& context) {
+    const search::Space of(scenario::load_plan(
+        kSmall, {"framework=deepspeed-2023", "training.context=" + kind,
+                 "plan={tensor: 1, pipeline: 1, micro: 1, recompute: none, zero: 1" + context + "}"}));
+    std::size_t cut = 0;
+    for (const auto& layout : all_layouts(of)) cut += layout.context > 1;
+    return std::pair(cut, of.file().notes.size());
+  };
+  CHECK(kinds("ring", "") == std::pair<std::size_t, std::size_t>(0, 0));
+  CHECK(kinds("ring", ", context: [1, 2]") == std::pair<std::size_t, std::size_t>(1, 1));
+  CHECK(kinds("all-to-all", "").first > 0);
 }

@@ -83,7 +83,7 @@ class RandomSpace {
     if (chance(15))
       text_ += "  objective: gpus\n";
     else if (priced && chance(60))
-      text_ += "  objective: cost\n";
+      text_ += chance(25) ? "  objective: energy\n" : "  objective: cost\n";
     if (nodes > 1 && chance(20)) text_ += fmt::format("  nodes: [{}, {}]\n", nodes, nodes / 2);
     if (chance(50)) clusters(priced);
   }
