@@ -80,6 +80,7 @@ std::optional<std::vector<std::string>> read_plan_framework(Context& context, co
 
 std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node& list) {
   auto& problems = context.problems;
+  const auto before = problems.count();
   std::vector<PlanSpace::Cluster> all;
   if (list.kind != Node::Kind::sequence || list.items.empty()) {
     problems.error(list.where(), fmt::format("'clusters' is a list such as [{{use: dgx-h100, nodes: auto, gpu_hour: "
@@ -116,6 +117,7 @@ std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node&
     cluster.name = loaded->spec.name, cluster.gpus_per_node = loaded->spec.gpus_per_node;
     all.push_back(std::move(cluster));
   }
+  if (problems.count() > before) return all;  // what could not be read may seem to be there twice
   const auto key = [](const PlanSpace::Cluster& c) { return std::tuple(c.name, c.gpu_hour, c.text, c.framework); };
   std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   for (std::size_t i = 1; i < all.size(); ++i)
