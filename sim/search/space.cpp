@@ -66,6 +66,11 @@ class Space::Builder {
     std::vector<std::size_t> bases(space_.file_.bases.size());
     std::iota(bases.begin(), bases.end(), 0);
     for (const auto i : spread(std::move(bases))) {
+      // Between bases: part of one would be its smallest degrees, of which nothing may fit.
+      if (!space_.families_.empty() && asked_to_stop()) {
+        space_.whole_ = false;
+        break;
+      }
       layout_ = {}, layout_.base = std::uint16_t(i), support_ = &space_.file_.bases[i].support;
       framework_ = space_.file_.bases[i].scenario.concrete->framework.name;
       cut(space_.file_.bases[i].scenario);
@@ -121,10 +126,6 @@ class Space::Builder {
   }
 
   void fold(const scenario::Scenario& base) {
-    if (!space_.families_.empty() && asked_to_stop()) {
-      space_.whole_ = false;
-      return;
-    }
     const auto& model = base.concrete->model;
     const Degrees none{1};
     const auto group = std::int64_t{layout_.tensor} * layout_.context * layout_.data;
