@@ -42,7 +42,6 @@ struct Routed {
   bool waits = true;  // the host waits for the routing to know how many rows an expert gets
   bool two_hop = false;
   std::int64_t most_domains = 0;  // 0: any number
-  bool operator==(const Routed&) const = default;
 };
 
 }  // namespace rehearsal::models

@@ -86,7 +86,6 @@ struct LayerTable {
   struct Row {
     LayerSpec spec;
     std::int64_t count = 0;
-    bool operator==(const Row&) const = default;
   };
   std::vector<Row> rows;
   std::vector<std::uint16_t> of_layer;  // index into `rows`

@@ -26,7 +26,6 @@ struct Offload {
   std::int64_t tiles = 1;
   bool one_owner = false;  // one rank owns each part and broadcasts it, instead of a shard on every rank
 
-  bool operator==(const Offload&) const = default;
   bool any() const { return states() || activations != Tier::device; }
   bool states() const { return optimizer != Tier::device || gradients != Tier::device || parameters != Tier::device; }
   bool reaches(Tier tier) const {

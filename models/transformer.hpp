@@ -86,7 +86,6 @@ struct Transformer {
   bool encoder = false;  // tokens see later ones, too (BERT, 1810.04805, section 3): training is not causal
   std::string source;
 
-  bool operator==(const Transformer&) const = default;
   bool is_moe() const { return experts > 0; }
   // With layer norms, biases and learned positions; otherwise like llama.
   bool is_gpt() const { return family == Family::gpt || family == Family::u_transformer; }
@@ -277,7 +276,6 @@ struct Training {
   bool defragment = false;
   bool keeps_checkpoints() const { return recompute == Recompute::full && checkpoints_on() == Tier::device; }
   double learning_rate = 1e-3, weight_decay = .01;  // of real training; no prediction depends on them
-  bool operator==(const Training&) const = default;
 };
 
 // When the data-parallel reduction may run under the backward pass.
@@ -425,7 +423,6 @@ struct Framework {
   std::string source;
   Sources sources;                   // key -> where its number comes from
   std::vector<std::string> assumed;  // keys that were not measured
-  bool operator==(const Framework&) const = default;
 };
 
 // The part of a layer that one GPU holds and the tokens it sees.
@@ -451,7 +448,6 @@ struct Shard {
   std::int64_t experts_held(std::int64_t experts) const { return (experts + redundant_experts) / expert; }
   std::int64_t sequence_parts() const { return context * pieces; }
   std::int64_t tokens() const { return micro_batch * sequence / sequence_parts(); }
-  bool operator==(const Shard&) const = default;
 };
 
 }  // namespace rehearsal::models

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/recent.hpp"
 #include "lower/launch_ahead.hpp"
 #include "models/traffic.hpp"
 #include "schedule/schedule.hpp"
@@ -366,29 +365,6 @@ void add_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
       kBody, again, [](const Network& n) -> const auto& { return n.body; });
 }
 
-// What the parts of a framework's network depend on, beside what the network does: the same one has the same model,
-// training and framework.
-struct LayoutKey {
-  std::shared_ptr<const models::Network> network;
-  std::array<GroupShape, kAxes> groups;
-  int zero;
-  double launch_factor;
-  bool operator==(const LayoutKey&) const = default;
-};
-
-// The first layout, whose works are the first of `builder`.
-void add_first_layout(const plan::Plan& plan, GraphBuilder& builder, Parts& parts) {
-  if (plan.performed() || plan.networks.size() > 1) return add_layout(plan, builder, parts);
-  thread_local Recent<LayoutKey, std::pair<GraphBuilder, Parts>> recent(128);
-  const LayoutKey key{plan.networks.front(), plan.groups, plan.job.parallelism.zero, plan.job.cluster.launch_factor};
-  const auto& made = recent.of(key, [&] {
-    std::pair<GraphBuilder, Parts> first;
-    add_layout(plan, first.first, first.second);
-    return first;
-  });
-  builder = made.first, parts.parts = made.second.parts, parts.layouts = made.second.layouts;
-}
-
 // Links the two ends of a skip connection if both are in this stage.
 void pair_skips(StageParts& stage) {
   std::map<std::uint32_t, std::size_t> begun;
@@ -411,8 +387,7 @@ Parts model_parts(const plan::Plan& plan, GraphBuilder& builder) {
     const auto& stage = plan.stages[s % plan.stages.size()];
     const auto& of = plan.laid_out() ? plan.of(static_cast<std::uint32_t>(s)) : plan;
     const auto [layout, fresh] = layouts.try_emplace(&of, result.layouts.size());
-    if (fresh && s == 0) add_first_layout(of, builder, result);
-    if (fresh && s > 0) add_layout(of, builder, result);
+    if (fresh) add_layout(of, builder, result);
     if (stage.embedding) first = 0;
     StageParts parts;
     parts.layout = layout->second;

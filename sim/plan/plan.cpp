@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/recent.hpp"
 #include "models/rehearsal.hpp"
 #include "models/shapes.hpp"
 #include "plan/layouts.hpp"
@@ -159,26 +158,9 @@ GroupShape mirrored(const Mesh& mesh, Axes axes, std::int64_t domain) {
   return shape;
 }
 
-// What a network is made of, apart from the kernels of this program.
-struct NetworkKey {
-  models::Shard shard;
-  models::Routed routed;
-  models::Transformer model;
-  models::Training training;
-  models::Framework framework;
-  bool operator==(const NetworkKey&) const = default;
-};
-
-std::shared_ptr<const models::Network> framework_network(const Job& job, const models::Shard& shard,
-                                                         const models::Routed& routed) {
-  thread_local Recent<NetworkKey, std::shared_ptr<const models::Network>> recent(128);
-  return recent.of({shard, routed, job.model, job.training, job.framework}, [&] {
-    return std::make_shared<const models::Network>(
-        models::framework_network(job.model, job.training, job.framework, shard, routed));
-  });
-}
-
-models::Network performed_network(const Job& job, const models::Shard& shard) {
+models::Network network_of(const Job& job, const models::Shard& shard, const models::Routed& routed) {
+  if (!job.framework.native_kernels)
+    return models::framework_network(job.model, job.training, job.framework, shard, routed);
   const auto& framework = job.framework;
   // Scores that a mask of documents leaves, on average: what attention is priced by.
   const bool documents = job.batch.packed && job.batch.document_mask;
@@ -290,9 +272,7 @@ Plan plan_alike(Job job, std::shared_ptr<const cluster::Machine> machine) {
   if (!job.framework.native_kernels) note_routing(plan, routed);
   plan.kept = routed.kept;
   for (auto shard = plan.shard; shard.piece < shard.pieces; ++shard.piece)
-    plan.networks.push_back(job.framework.native_kernels
-                                ? std::make_shared<const models::Network>(performed_network(job, shard))
-                                : framework_network(job, shard, routed));
+    plan.networks.push_back(std::make_shared<const models::Network>(network_of(job, shard, routed)));
 
   plan.machine = machine ? std::move(machine) : std::make_shared<const cluster::Machine>(job.cluster);
   if (!job.faults.empty()) plan.health = std::make_shared<const cluster::Health>(*plan.machine, job.faults);
