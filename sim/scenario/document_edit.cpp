@@ -137,11 +137,10 @@ const Node* Documents::assign(const Node* node, std::string_view key, std::strin
   if (node && cites_all(*node) && !node->find(key)) node = cited_one_by_one(*node);
   Node* copy = make(Node::Kind::map, node ? *node : value);
   if (node) copy->entries = node->entries;
-  // Null leaves a key out, except beside `use`, where it stands against what is used.
-  if (rest.empty() && value.kind == Node::Kind::null && !copy->find("use")) {
-    std::erase_if(copy->entries, [&](const Entry& e) { return e.key->text == key; });
+  // Null leaves out a key that is there, except beside `use`, where it stands against what is used.
+  if (rest.empty() && value.kind == Node::Kind::null && !copy->find("use") &&
+      std::erase_if(copy->entries, [&](const Entry& e) { return e.key->text == key; }) > 0)
     return copy;
-  }
   for (auto& e : copy->entries) {
     if (e.key->text != key) continue;
     e.value = descend(e.value, key);

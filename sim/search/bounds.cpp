@@ -31,8 +31,8 @@ Bytes context(const scenario::Scenario& scenario) {
 // A copy of the plan under another setting, to apply its rules of sharding.
 plan::Plan with_setting(plan::Plan plan, const scenario::Scenario& scenario) {
   plan.job.parallelism.zero = scenario.parallelism.zero;
-  plan.job.parallelism.pipeline =
-      scenario.parallelism.pipeline;  // with one, gradients may wait for the last micro-batch
+  // With a pipeline gradients may wait for the last micro-batch.
+  plan.job.parallelism.pipeline = scenario.parallelism.pipeline;
   plan.job.training.offload = scenario.concrete->training.offload;
   return plan;
 }

@@ -236,6 +236,18 @@ TEST_CASE("--set copies its path and leaves shared nodes alone") {
   CHECK(p.root->find("schedule")->text == "1f1b");
 }
 
+TEST_CASE("--set KEY=null leaves a key out, but beside `use` it stands against what is used") {
+  Parsed p("a: {k: 1, l: 2}\nb: {use: x, k: 1}\n");
+  const Node* root = p.documents.set(p.root, "a.k=null");
+  CHECK(root->find("a")->find("k") == nullptr);
+  CHECK(root->find("a")->find("l")->text == "2");
+  root = p.documents.set(root, "b.k=null");
+  CHECK(root->find("b")->find("k")->kind == Node::Kind::null);
+  root = p.documents.set(root, "a=null");
+  CHECK(root->find("a") == nullptr);
+  CHECK(p.root->find("a")->find("k")->text == "1");
+}
+
 TEST_CASE("wrong --set options are named") {
   const struct {
     const char *set, *error;
