@@ -23,7 +23,7 @@ OptionList table_options(TableOptions& to, OptionList own) {
       {"pareto", "", "only the Pareto-optimal rows (time, memory, GPUs) among those that fit", &to.choice.pareto}};
   own.insert(own.end(), table.begin(), table.end());
   return with_page_options(std::move(own), to.pages, "draw times, memory and the Pareto front",
-                           {"time", "memory", "pareto"});
+                           {"time", "memory", "model-states", "pareto"});
 }
 
 Variants variants_of(const TableOptions& options, std::span<const std::string> files) {
