@@ -229,6 +229,7 @@ bool Statement::step() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
+  reset();  // for the next thread, which would otherwise be told of a misuse
   database_.fail(code);
 }
 

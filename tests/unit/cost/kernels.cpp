@@ -338,7 +338,7 @@ TEST_CASE("an assumption is told when a work of the answer rests on it, the weig
         std::vector<std::string>{
             "GPU a100-80g: gemm_efficiency = 0.951 is assumed.", "GPU a100-80g: kernel_gap = 2.000 us is assumed.",
             "GPU a100-80g: memory = 74.51 GiB is assumed.",  // whether it fits
-            "A GPU holds 762.94 MiB for context and libraries and 192.00 MiB per communicator besides what the "
+            "A GPU holds 762.94 MiB for context and libraries and 192.00 MiB per communicator beyond what the "
             "framework reserves."});
   // Often enough, the message over the wire weighs more.
   const auto often = told(works, {1, 1e6});
