@@ -335,17 +335,8 @@ struct RankLoop::Impl {
     end(lane, task, std::max(at, out->arrives.value_or(at)), out->arrives.has_value());
   }
 
-  // All members do what the first one's work says.
-  const collective::Execution* execution(LocalTask task) const {
-    if (options.collectives == backend::Collectives::library || options.executions.empty()) return nullptr;
-    const auto [first, its_task] = graph.meeting(rank, task).value()[0];
-    const auto& found =
-        options.executions[graph.program_of(graph.ranks()[first.index()]).work[its_task.index()].index()];
-    return found.algorithm ? &found : nullptr;
-  }
-
   void join(LaneState& lane, LocalTask task) {
-    const auto* by = execution(task);
+    const auto* by = execution(graph, options, rank, task);
     if (real) {
       const auto [in, out] = worker->operands(task);
       const auto& collective = std::get<graph::Collective>(work(task));

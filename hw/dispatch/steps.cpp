@@ -6,29 +6,17 @@
 #include "dispatch/add.hpp"
 
 namespace rehearsal::dispatch {
-namespace {
-
-// The part'th of `parts` almost equal ranges of `whole`.
-struct Range {
-  std::size_t first, count;
-};
-Range range(std::size_t whole, std::size_t parts, std::size_t part) {
-  const auto start = [&](std::size_t p) { return whole / parts * p + whole % parts * p / parts; };
-  return {start(part), start(part + 1) - start(part)};
-}
-
-}  // namespace
 
 void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Precision precision,
                   std::span<const std::byte> in, std::span<std::byte> out) {
   INVARIANT(done(), "one collective of a group at a time");
   routine_ = &routine;
   precision_ = precision;
-  width_ = static_cast<std::size_t>(bytes_per_element(precision));
-  pieces_.clear(), pieces_.resize(std::size_t{routine.cells} * routine.pieces);
+  const auto width = static_cast<std::size_t>(bytes_per_element(precision));
+  pieces_.clear();
+  for (const Cell& cell : lay_out(routine, kind, width, in, out)) pieces_.push_back({cell});
   arrivals_.clear(), arrivals_.resize(routine.moves.size() * routine.pieces);
   completed_.clear(), work_.clear(), worked_ = 0;
-  lay_out(kind, in, out);
 
   receives_.clear(), rounds_.clear();
   for (std::uint32_t m = 0; m < routine.moves.size(); ++m) {
@@ -50,49 +38,6 @@ void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Preci
   for (const auto& move : routine.moves)
     for (std::uint32_t p = 0; move.sends && p < routine.pieces; ++p) work_.push_back(at(move.cell, p));
   if (left_ == 0) finish();
-}
-
-// Gives every cell what it holds at first and its place in the result.
-void Steps::lay_out(CollectiveKind kind, std::span<const std::byte> in, std::span<std::byte> out) {
-  const std::uint32_t members = routine_->members, me = routine_->me, parts = routine_->parts;
-  const bool gathers = kind == CollectiveKind::all_gather, scatters = kind == CollectiveKind::reduce_scatter;
-  const bool to_all = kind == CollectiveKind::all_to_all;
-  INVARIANT(gathers    ? in.size() * members == out.size()
-            : scatters ? in.size() == out.size() * members
-                       : in.size() == out.size(),
-            "a collective's operands fit each other");
-  const std::size_t whole = (gathers ? out.size() : in.size()) / width_;
-  const std::size_t mine = range(whole, members, me).first;
-  for (std::uint32_t part = 0; part < parts; ++part) {
-    const auto [first, elements] = range(whole, parts, part);
-    const bool own = std::uint64_t{part} * members / parts == me;
-    const std::byte* holds = in.data() + first * width_;
-    std::byte* home = out.data() + first * width_;
-    if (gathers) holds = own ? in.data() + (first - mine) * width_ : nullptr;
-    if (scatters) home = own ? out.data() + (first - mine) * width_ : nullptr;
-    if (to_all) home = nullptr;
-    cut(part, holds, home, elements);
-  }
-  if (!to_all) {
-    for (std::uint32_t cell = parts; cell < routine_->cells; ++cell)
-      cut(cell, nullptr, nullptr, range(whole, parts, (cell - parts) % parts).count);
-    return;
-  }
-  INVARIANT(in.empty() || in.data() != out.data(), "blocks go from one buffer into another");
-  for (std::uint32_t from = 0; from < members; ++from) {
-    const auto [first, elements] = range(whole, members, from);
-    cut(parts + from, from == me ? in.data() + first * width_ : nullptr, out.data() + first * width_, elements);
-  }
-}
-
-void Steps::cut(std::uint32_t cell, const std::byte* holds, std::byte* home, std::size_t elements) {
-  for (std::uint32_t p = 0; p < routine_->pieces; ++p) {
-    const auto [first, count] = range(elements, routine_->pieces, p);
-    Piece& piece = pieces_[at(cell, p)];
-    piece.size = count * width_;
-    if (holds) piece.at = holds + first * width_;
-    if (home) piece.home = home + first * width_;
-  }
 }
 
 // Up to one step beyond the one that is not complete.

@@ -7,6 +7,7 @@
 
 #include "collective/routine.hpp"
 #include "dispatch/buffer_pool.hpp"
+#include "dispatch/cells.hpp"
 
 namespace rehearsal::dispatch {
 
@@ -40,11 +41,8 @@ class Steps {
   bool done() const { return routine_ == nullptr; }
 
  private:
-  struct Piece {  // of a cell
-    std::size_t size = 0;
-    const std::byte* at = nullptr;  // what it holds
-    std::byte* home = nullptr;      // where its result belongs; null: in buffers, and nowhere in the end
-    BufferPool::Buffer owned;       // behind `at` without a home
+  struct Piece : Cell {             // without a home: in buffers, and nowhere in the end
+    BufferPool::Buffer owned = {};  // behind `at` without a home
     std::size_t next = 0;           // of its moves
     std::uint32_t sending = 0;
   };
@@ -53,8 +51,6 @@ class Steps {
     bool here = false;
   };
 
-  void lay_out(CollectiveKind kind, std::span<const std::byte> in, std::span<std::byte> out);
-  void cut(std::uint32_t cell, const std::byte* at, std::byte* home, std::size_t elements);
   void note_completed();
   void post_receives(std::uint32_t piece);
   bool proceed(std::uint32_t where);  // true: it added or copied, and may go on
@@ -70,7 +66,6 @@ class Steps {
   BufferPool& pool_;
   const collective::Routine* routine_ = nullptr;
   Precision precision_ = Precision::fp32;
-  std::size_t width_ = 4;
   std::size_t left_ = 0;           // pieces of cells that have moves left or are being sent
   std::vector<Piece> pieces_;      // by cell and piece
   std::vector<Arrival> arrivals_;  // by id: move and piece

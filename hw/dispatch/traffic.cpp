@@ -1,9 +1,6 @@
 #include "dispatch/traffic.hpp"
 
 #include <algorithm>
-#include <string>
-
-#include "base/error.hpp"
 
 namespace rehearsal::dispatch {
 
@@ -26,24 +23,36 @@ Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task
   const std::size_t members = graph.meeting(rank, task).value().size();
   const auto width = static_cast<std::size_t>(bytes_per_element(collective->precision));
   const auto elements = static_cast<std::size_t>(collective->size.count()) / width / collective->pieces;
-  const std::size_t whole = width * std::max<std::size_t>(elements, 1);
-  const std::size_t part = width * std::max<std::size_t>(elements / members, 1);
+  const std::size_t all = std::max<std::size_t>(elements, 1), one = std::max<std::size_t>(elements / members, 1);
+  const std::size_t whole = width * all, part = width * one;
+  const auto of = [&](std::size_t in, std::size_t out, std::size_t unit) -> Lengths {
+    return {collective->kind, collective->precision, in, out, static_cast<std::int64_t>(unit)};
+  };
   switch (collective->kind) {
-    case CollectiveKind::all_reduce:
-      return {collective->kind, collective->precision, whole, whole};
     case CollectiveKind::all_gather:
-      return {collective->kind, collective->precision, part, part * members};
+      return of(part, part * members, one);
     case CollectiveKind::reduce_scatter:
-      return {collective->kind, collective->precision, part * members, part};
+      return of(part * members, part, one);
     case CollectiveKind::all_to_all:
-      return {collective->kind, collective->precision, part * members, part * members};
-    case CollectiveKind::shift:
-      return {collective->kind, collective->precision, whole, whole};
+      return of(part * members, part * members, one);
+    case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
-      break;
+    case CollectiveKind::shift:
+      return of(whole, whole, all);
   }
-  INVARIANT(false, std::string("no backend performs a collective ") + name(collective->kind));
   return {};
+}
+
+bool by_steps(const backend::RunOptions& options) {
+  return options.collectives == backend::Collectives::own && !options.executions.empty();
+}
+
+const collective::Execution* execution(const graph::TaskGraph& graph, const backend::RunOptions& options, RankId rank,
+                                       LocalTask task) {
+  if (!by_steps(options)) return nullptr;
+  const auto [first, its_task] = graph.meeting(rank, task).value()[0];
+  const auto& found = options.executions[graph.program_of(graph.ranks()[first.index()]).work[its_task.index()].index()];
+  return found.algorithm ? &found : nullptr;
 }
 
 }  // namespace rehearsal::dispatch

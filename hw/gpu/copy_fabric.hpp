@@ -1,9 +1,7 @@
 // Virtual stages: the ranks share one GPU, and copies within its memory stand in for links. Order, waiting and overlap
 // are real; bandwidths are those of the memory, so results are labelled as emulated.
 //
-// Collectives are chunked rings of copies and additions (Thakur, Rabenseifner and Gropp 2005, section 4): each member
-// adds its own chunk to the partial sum it received and passes it on; a second round distributes the sums. Every member
-// adds in the order of the ring, so replicas are equal to the last bit.
+// Collectives are the steps of their algorithm (stream_steps.hpp), of rings in one piece unless another one is given.
 #pragma once
 #include <map>
 #include <queue>
@@ -11,6 +9,7 @@
 
 #include "gpu/fabric.hpp"
 #include "gpu/slots.hpp"
+#include "gpu/stream_steps.hpp"
 
 namespace rehearsal::gpu {
 
@@ -34,11 +33,11 @@ class CopyFabric : public Fabric {
     Slots slots;
     std::queue<Delivered> messages = {};
   };
-  class Ring;
   // Events used only within an iteration; the next iteration reuses them.
   EventId fresh_event();
   Inbox& inbox(RankId rank, graph::EndpointId from);
-  Slots& ring_of(const Member& member);
+  GroupMemory& memory_of(const Member& member);
+  void carry(std::span<StreamSteps> steps, std::uint32_t tick, std::span<const Member> members);
 
   const graph::TaskGraph& graph_;
   Device& device_;
@@ -46,7 +45,7 @@ class CopyFabric : public Fabric {
   PoolId pool_;
   StreamId last_;                                                  // on which memory is freed at the end
   std::map<std::pair<RankId, graph::EndpointId>, Inbox> inboxes_;  // by receive endpoint
-  std::map<GroupId, Slots> rings_;                                 // a ring waits only for the ring before it
+  std::map<GroupId, GroupMemory> groups_;
   std::vector<EventId> events_;
   std::size_t used_events_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "collective/routine.hpp"
 #include "gpu/device.hpp"
 #include "graph/task_graph.hpp"
 
@@ -36,6 +37,8 @@ class Fabric {
     CollectiveKind kind{};
     Precision precision{};
     std::int64_t part = 0;  // elements, as in Communicator::collective
+    // The algorithm whose steps are performed; null: as the fabric does without being told.
+    const collective::Execution* by = nullptr;
   };
   // `here`: all members that this process serves, in group order.
   virtual void collective(const Operation& operation, std::span<const Member> here) = 0;

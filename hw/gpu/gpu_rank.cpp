@@ -191,13 +191,13 @@ std::optional<Fabric::Member> GpuRank::begin_collective(LocalTask task) {
 }
 
 Fabric::Operation GpuRank::operation(LocalTask task) const {
+  const auto* by = dispatch::execution(graph_, options_, id_, task);
   if (real_) {
     const auto& collective = std::get<graph::Collective>(work(task));
-    return {collective.kind, collective.precision, worker_->operands(task).part};
+    return {collective.kind, collective.precision, worker_->operands(task).part, by};
   }
   const auto lengths = dispatch::timed_lengths(graph_, id_, task);
-  return {lengths.kind, lengths.precision,
-          static_cast<std::int64_t>(std::min(lengths.in, lengths.out)) / bytes_per_element(lengths.precision)};
+  return {lengths.kind, lengths.precision, lengths.part, by};
 }
 
 void GpuRank::end_collective(LocalTask task) { leave(task); }

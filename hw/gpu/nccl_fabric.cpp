@@ -10,7 +10,8 @@
 namespace rehearsal::gpu {
 namespace {
 
-constexpr Bytes kToken{256};
+// Two arrays of an element for each member.
+constexpr Bytes token_size(std::uint32_t members) { return Bytes(std::int64_t{2} * 4 * members); }
 
 }  // namespace
 
@@ -24,14 +25,14 @@ CommunicatorIds make_ids(const graph::TaskGraph& graph, RankId rank, Communicato
 }
 
 NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
-                       std::span<const CommunicatorIds> ids, Time patience, std::size_t depth)
+                       std::span<const CommunicatorIds> ids, Time patience, std::size_t depth, bool by_steps)
     : rank_(rank),
       device_(device),
       communicators_(communicators),
+      by_steps_(by_steps),
       setup_(device.make_stream()),
       set_up_(device.make_event()),
       pool_(device.make_pool()),
-      passing_(device, pool_, 0),
       line_of_(graph.ranks()[rank.index()].attachments.size(), 0) {
   std::vector<std::size_t> used(ids.size());  // of the ids of each rank
   const auto next_id = [&](RankId maker) -> const std::string& { return ids[maker.index()][used[maker.index()]++]; };
@@ -40,7 +41,9 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
     const Traffic traffic = side == Side::member ? Traffic::collectives : Traffic::messages;
     line_of_[endpoint.index()] = lines_.size();
     try {
-      lines_.push_back({side, endpoint, what, communicators.join(id, members, index, traffic, patience)});
+      lines_.push_back({side, endpoint, what, communicators.join(id, members, index, traffic, patience),
+                        static_cast<std::uint32_t>(members), static_cast<std::uint32_t>(index)});
+      if (side == Side::member) groups_.try_emplace(endpoint, device_, pool_);
     } catch (const MachineError& error) {
       throw MachineError(fmt::format("{} could not be made: {}", what, error.what()));
     }
@@ -67,14 +70,16 @@ NcclFabric::NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& devic
              fmt::format("group {} '{}' of {} ranks", g, name(graph.groups()[g].axes), members.size()),
              static_cast<int>(members.size()), static_cast<int>(i));
   }
-  token_ = device_.allocate(pool_, kToken, setup_);
-  device_.fill(token_, std::byte{0}, kToken, setup_);
+  Bytes longest = token_size(1);
+  for (const Line& line : lines_) longest = std::max(longest, token_size(line.members));
+  token_ = device_.allocate(pool_, longest, setup_);
+  device_.fill(token_, std::byte{0}, longest, setup_);
 }
 
 NcclFabric::~NcclFabric() {
   try {
     for (auto& [endpoint, inbox] : inboxes_) inbox.clear(setup_);
-    passing_.clear(setup_);
+    for (auto& [endpoint, memory] : groups_) memory.buffers.clear(setup_);
     if (token_) device_.free(token_, setup_);
   } catch (...) {  // the device's failure is reported elsewhere
   }
@@ -99,13 +104,16 @@ void NcclFabric::begin_connecting() {
         break;
       case Side::member:
         line.communicator->collective(CollectiveKind::all_reduce, Precision::fp32, token_, token_, 1, setup_);
+        if (by_steps_)  // a member may send to any other
+          line.communicator->collective(CollectiveKind::all_to_all, Precision::fp32, token_,
+                                        token_ + token_size(line.members).count() / 2, 1, setup_);
     }
   }
 }
 
 void NcclFabric::begin_iteration() {
   for (auto& [endpoint, inbox] : inboxes_) inbox.begin_iteration();
-  passing_.begin_iteration();
+  for (auto& [endpoint, memory] : groups_) memory.buffers.begin_iteration();
 }
 
 void NcclFabric::send(RankId, graph::EndpointId to, const std::byte* from, Bytes size, StreamId stream) {
@@ -125,14 +133,37 @@ void NcclFabric::release(RankId, graph::EndpointId from, Address message, Stream
 void NcclFabric::collective(const Operation& operation, std::span<const Member> here) {
   INVARIANT(here.size() == 1 && here.front().rank == rank_, "a process serves one rank");
   const Member& mine = here.front();
+  if (operation.by) return step_by_step(operation, mine);
   if (operation.kind == CollectiveKind::shift && mine.in == mine.out && operation.part > 0) {
     const Bytes size(operation.part * bytes_per_element(operation.precision));
-    const Address arrived = passing_.acquire(size, mine.stream);
+    Slots& passing = groups_.at(mine.endpoint).buffers;
+    const Address arrived = passing.acquire(size, mine.stream);
     at(mine.endpoint).collective(operation.kind, operation.precision, mine.in, arrived, operation.part, mine.stream);
     device_.copy(mine.out, arrived, size, Direction::within_device, mine.stream);
-    return passing_.release(arrived, mine.stream);
+    return passing.release(arrived, mine.stream);
   }
   at(mine.endpoint).collective(operation.kind, operation.precision, mine.in, mine.out, operation.part, mine.stream);
+}
+
+void NcclFabric::step_by_step(const Operation& operation, const Member& mine) {
+  const Line& group = line(mine.endpoint);
+  GroupMemory& memory = groups_.at(mine.endpoint);
+  const auto& routine = memory.routines[group.index].of(*operation.by, group.index, group.members);
+  StreamSteps steps(device_, memory.buffers, routine, operation, mine);
+  for (std::uint32_t tick = 0; tick < steps.ticks(); ++tick) {
+    const auto messages = steps.begin_tick(tick);
+    communicators_.begin_group();
+    for (const auto& m : messages) {
+      const int peer = static_cast<int>(m.member);
+      if (m.sends)
+        group.communicator->send(m.at, m.size, peer, mine.stream);
+      else
+        group.communicator->receive(m.at, m.size, peer, mine.stream);
+    }
+    communicators_.end_group();
+    steps.end_tick();
+  }
+  steps.finish();
 }
 
 std::optional<std::string> NcclFabric::failure() {

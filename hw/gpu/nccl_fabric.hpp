@@ -2,8 +2,9 @@
 //
 // NCCL has no tags, so every directed channel (a send endpoint and its receive) has its own communicator, and its own
 // stream on either side: the k-th send meets the k-th receive, and messages of different channels never wait for each
-// other. Every group has a communicator. All ranks make them in the same order and use each once during setup, because
-// NCCL connects at first use and blocks the host until the peer does.
+// other. Every group has a communicator, over which the messages of collectives performed step by step go too
+// (stream_steps.hpp). All ranks make them in the same order and use each once during setup, because NCCL connects at
+// first use and blocks the host until the peer does.
 #pragma once
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include "gpu/communicator.hpp"
 #include "gpu/fabric.hpp"
 #include "gpu/slots.hpp"
+#include "gpu/stream_steps.hpp"
 
 namespace rehearsal::gpu {
 
@@ -25,9 +27,10 @@ CommunicatorIds make_ids(const graph::TaskGraph& graph, RankId rank, Communicato
 
 class NcclFabric : public Fabric {
  public:
-  // Called by all ranks at the same time. `ids`: of make_ids(), by rank. `depth`: slots.hpp. Throws MachineError.
+  // Called by all ranks at the same time. `ids`: of make_ids(), by rank. `depth`: slots.hpp. `by_steps`: collectives
+  // may be performed so. Throws MachineError.
   NcclFabric(const graph::TaskGraph& graph, RankId rank, Device& device, Communicators& communicators,
-             std::span<const CommunicatorIds> ids, Time patience, std::size_t depth);
+             std::span<const CommunicatorIds> ids, Time patience, std::size_t depth, bool by_steps);
   ~NcclFabric() override;
 
   // Uses every communicator once, on all ranks at the same time, and waits for completion; `check` as in
@@ -52,16 +55,20 @@ class NcclFabric : public Fabric {
     graph::EndpointId endpoint;
     std::string what;  // "the channel from rank 0 to rank 1"
     std::unique_ptr<Communicator> communicator;
+    std::uint32_t members = 2, index = 0;
   };
-  Communicator& at(graph::EndpointId endpoint) { return *lines_[line_of_[endpoint.index()]].communicator; }
+  Line& line(graph::EndpointId endpoint) { return lines_[line_of_[endpoint.index()]]; }
+  Communicator& at(graph::EndpointId endpoint) { return *line(endpoint).communicator; }
+  void step_by_step(const Operation& operation, const Member& mine);
 
   RankId rank_;
   Device& device_;
   Communicators& communicators_;
+  const bool by_steps_;
   StreamId setup_;
   EventId set_up_;
   PoolId pool_;
-  Slots passing_;                               // receive buffers of shifts requested in place
+  std::map<graph::EndpointId, GroupMemory> groups_;
   std::map<graph::EndpointId, Slots> inboxes_;  // by receive endpoint
   std::vector<Line> lines_;                     // in creation order, the same on all ranks
   std::vector<std::size_t> line_of_;            // by endpoint

@@ -9,6 +9,7 @@
 #include "base/quantity_text.hpp"
 #include "dispatch/clock.hpp"
 #include "dispatch/results.hpp"
+#include "dispatch/traffic.hpp"
 #include "dispatch/watchdog.hpp"
 #include "dispatch/zero_buffer.hpp"
 #include "gpu/device_executor.hpp"
@@ -67,7 +68,8 @@ class OneOfMany : public backend::Session {
     std::vector<CommunicatorIds> ids;
     for (const std::string& one : job_.bootstrap().gather_everywhere("ids", made))
       ids.push_back(launch::split_frames(one));
-    NcclFabric fabric(graph_, rank(), *device, *communicators, ids, options.timeout, depth);
+    NcclFabric fabric(graph_, rank(), *device, *communicators, ids, options.timeout, depth,
+                      dispatch::by_steps(options));
     try {
       DeviceExecutor executor(graph_, {rank()}, options, *device, fabric, depth);
       return perform(executor, fabric, options);
@@ -105,6 +107,7 @@ class OneOfMany : public backend::Session {
       throw;
     }
     job_.presence().end();
+    result.clock_error = clock_error_;
     result.learned = executor.learned(0);
     if (options.observed) {  // the training result of this iteration is dropped
       agree_on_start();
@@ -136,7 +139,6 @@ class OneOfMany : public backend::Session {
     if (options.compute == Compute::real) trained_ = dispatch::trained(graph_, all);
     Timeline timeline = dispatch::assemble(graph_, std::move(all), platform_.name, options.compute, false);
     timeline.engine = "processes";
-    timeline.clock_error = clock_error_;
     return timeline;
   }
 

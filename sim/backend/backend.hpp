@@ -99,7 +99,7 @@ struct RunOptions {
   // lane starts when the wire is free. Empty: wires are never occupied. Transports that move bytes have real wires.
   std::span<const Time> held;
   // How collectives are performed; their steps by these algorithms, one per WorkId, and by the library where there is
-  // none. The same on all ranks. GPUs have libraries only.
+  // none. The same on all ranks.
   Collectives collectives = Collectives::own;
   std::span<const collective::Execution> executions;
   // One Time per TaskId: its start in the simulation. A thread that issues the work of several lanes or ranks uses this

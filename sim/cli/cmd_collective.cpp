@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
 #include "cli/numbers.hpp"
 #include "cli/output_files.hpp"
 #include "cli/page_options.hpp"
+#include "cli/performing.hpp"
 #include "cost/one_dispatch.hpp"
 #include "report/pages.hpp"
 #include "scenario/cluster_file.hpp"
@@ -92,6 +95,22 @@ struct Tokens {
   }
 };
 
+std::optional<timeline::Timeline> perform_collective(const AlonePerforming& o, const cost::CommunicationModel& model,
+                                                     const cost::OneCollective& one, const Arguments& arguments,
+                                                     const CommonOptions& common) {
+  constexpr std::uint32_t kMostPerformed = 256;
+  const auto& [ranks, kind, size] = std::tuple(one.question.ranks, one.question.kind, one.question.size);
+  if (ranks > kMostPerformed)
+    throw UserError(fmt::format("--backend performs collectives of up to {} ranks, not {}", kMostPerformed, ranks));
+  if (kind == CollectiveKind::broadcast && collectives_asked(o.collectives, o.backend) == backend::Collectives::library)
+    throw UserError("a broadcast is performed by its own steps alone; leave --collectives library out");
+  const auto backend = open_backend(o.backend, "collective", arguments);
+  const auto what = lower::one_collective({.kind = kind, .size = size, .group = one.group}, std::uint32_t(one.per_node),
+                                          seconds(one.seconds));
+  const std::vector executions(what.graph.works().size(), model.execution(one.group, kind, size, one.algorithm));
+  return perform(o, *backend, what, one.seconds, executions, common);
+}
+
 }  // namespace
 
 int run_collective(Session& session, const Arguments& arguments) {
@@ -100,21 +119,29 @@ int run_collective(Session& session, const Arguments& arguments) {
   std::string ranks, per_node, size = "1GiB", machine = "dgx-h100", nccl, faults;
   PageOptions pages;
   Tokens tokens;
-  const OptionList own = with_page_options(
-      {{"ranks", "N", "GPUs that take part, 2 or more", &ranks},
-       {"per-node", "G", "GPUs used in each node, evenly spaced (default: all)", &per_node},
-       {"size", "SIZE", "size of the array, such as 64MiB (default 1GiB)", &size},
-       {"cluster", "NAME", "a name from 'rehearse list clusters' (default dgx-h100)", &machine},
-       {"faults", "LIST", "faults of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
-       {"nccl", "VERSION",
-        fmt::format("NCCL's version, which decides what algorithms there are (default {})", show(kNewestNccl)), &nccl},
-       {"tokens", "N", "dispatch and combine: tokens of each rank (default 4096)", &tokens.tokens},
-       {"hidden", "H", "values per token (default 7168)", &tokens.hidden},
-       {"experts", "E", "experts of all ranks together (default 256)", &tokens.experts},
-       {"top-k", "K", "experts per token (default 8)", &tokens.top_k},
-       {"dispatcher", "NAME", "nccl, deepep or hybridep (default nccl)", &tokens.dispatcher},
-       {"precision", "NAME", "format of dispatched tokens: bf16 or fp8 (default bf16)", &tokens.precision}},
-      pages, "draw the steps as a picture");
+  AlonePerforming performing;
+  OptionList own{
+      {"ranks", "N", "GPUs that take part, 2 or more", &ranks},
+      {"per-node", "G", "GPUs used in each node, evenly spaced (default: all)", &per_node},
+      {"size", "SIZE", "size of the array, such as 64MiB (default 1GiB)", &size},
+      {"cluster", "NAME", "a name from 'rehearse list clusters' (default dgx-h100)", &machine},
+      {"faults", "LIST", "faults of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
+      {"nccl", "VERSION",
+       fmt::format("NCCL's version, which decides what algorithms there are (default {})", show(kNewestNccl)), &nccl},
+      {"tokens", "N", "dispatch and combine: tokens of each rank (default 4096)", &tokens.tokens},
+      {"hidden", "H", "values per token (default 7168)", &tokens.hidden},
+      {"experts", "E", "experts of all ranks together (default 256)", &tokens.experts},
+      {"top-k", "K", "experts per token (default 8)", &tokens.top_k},
+      {"dispatcher", "NAME", "nccl, deepep or hybridep (default nccl)", &tokens.dispatcher},
+      {"precision", "NAME", "format of dispatched tokens: bf16 or fp8 (default bf16)", &tokens.precision},
+      {"collectives",
+       "HOW",
+       "with --backend: own: these steps; library: as MPI or NCCL perform it (default own)",
+       &performing.collectives,
+       false,
+       {"own", "library"}}};
+  for (auto& option : alone_options(performing, "the collective")) own.push_back(std::move(option));
+  own = with_page_options(std::move(own), pages, "draw the steps as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
   const auto name = one_operand(text, *line, "the name of a collective");
@@ -132,7 +159,9 @@ int run_collective(Session& session, const Arguments& arguments) {
   const auto group = cost::place(question, cluster.spec, cluster.sized);
   if (line->has("faults"))
     cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
+  check(*line, performing);
   if (experts) {
+    if (line->has("backend")) throw UserError("tokens on their way to experts are not performed; leave --backend out");
     const auto one = cost::one_dispatch(cluster.spec, cluster.curves, tokens.question(name == "combine"), group);
     emit_report(common, {.text = [&] { return report::to_text(one); },
                          .json = [&] { return report::dispatch_answer().json_text(one); },
@@ -142,13 +171,18 @@ int run_collective(Session& session, const Arguments& arguments) {
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);
+  std::optional<timeline::Timeline> timeline;
+  std::optional<report::PerformedAlone> performed;
+  if (!performing.backend.empty()) {
+    timeline = perform_collective(performing, model, one, arguments, common);
+    if (!timeline) return 0;
+    performed.emplace(*timeline, one.seconds, collectives_asked(performing.collectives, performing.backend));
+  }
+  const report::Exchange exchange{model, one, performed ? &*performed : nullptr};
   write_pages(common, pages,
               [&] { return report::collective_page(model, one, as_asked(session, "collective", arguments, "")); });
-  emit_report(common, {.text = [&] { return report::to_text(model, one, text_style(common)); },
-                       .json =
-                           [&] {
-                             return report::collective_answer().json_text({model, one});
-                           },
+  emit_report(common, {.text = [&] { return report::to_text(exchange, text_style(common)); },
+                       .json = [&] { return report::collective_answer().json_text(exchange); },
                        .csv = [&] { return report::to_csv(one); }});
   return 0;
 }

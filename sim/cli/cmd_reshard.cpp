@@ -70,29 +70,12 @@ int compare(const CommandLine& line, const CommonOptions& common) {
   return 0;
 }
 
-struct PerformOptions {
-  std::string backend;
-  int warmup = 1, iterations = 3;
-};
-
-// Sends the plan's messages; nothing in ranks that do not report.
-std::optional<timeline::Timeline> perform(const PerformOptions& o, const reshard::Question& question,
-                                          const reshard::Answer& answer, const Arguments& arguments,
-                                          const CommonOptions& common) {
-  check_count("--warmup", o.warmup, 0), check_count("--iterations", o.iterations, 1);
+std::optional<timeline::Timeline> perform_plan(const AlonePerforming& o, const reshard::Question& question,
+                                               const reshard::Answer& answer, const Arguments& arguments,
+                                               const CommonOptions& common) {
   const auto backend = open_backend(o.backend, "reshard", arguments);
   if (backend->devices() > 0) throw UserError("plans were never sent between GPUs; use --backend mpi or loopback");
-  Progress progress(common, 2, performer().reports(o.backend));
-  progress.begin("making the messages");
-  const auto made = lower::resharded(question, answer);
-  backend::RunOptions options;
-  options.durations = made.durations, options.held = made.held;
-  options.warmup = o.warmup, options.iterations = o.iterations;
-  const int all = o.warmup + o.iterations;
-  progress.begin("iterations", std::uint64_t(all), all * answer.seconds);
-  options.progress = [&](int ended) { progress.done(std::uint64_t(ended)); };
-  auto timeline = backend->prepare(made.graph)->run(options);
-  return performer().reports(o.backend) ? std::optional(std::move(timeline)) : std::nullopt;
+  return perform(o, *backend, lower::resharded(question, answer), answer.seconds, {}, common);
 }
 
 }  // namespace
@@ -102,19 +85,13 @@ int run_reshard(Session& session, const Arguments& arguments) {
   CommonOptions common(session);
   bool comparing = false;
   PageOptions pages;
-  PerformOptions performing;
-  const OptionList own = with_page_options(
-      {{"compare", "", "compare the makespans of all planners, one row per file", &comparing},
-       {"backend", "NAME", "perform the plan: mpi (processes), or loopback (threads, no bytes move)",
-        &performing.backend},
-       {"warmup", "N", "times that the plan is performed and does not count (default 1)", &performing.warmup},
-       {"iterations", "N", "times that it is measured (default 3)", &performing.iterations}},
-      pages, "draw what every NIC does as a picture");
+  AlonePerforming performing;
+  OptionList own{{"compare", "", "compare the makespans of all planners, one row per file", &comparing}};
+  for (auto& option : alone_options(performing, "the plan")) own.push_back(std::move(option));
+  own = with_page_options(std::move(own), pages, "draw what every NIC does as a picture");
   const auto line = parse(text, own, arguments, common);
   if (!line) return 0;
-  for (const char* option : {"warmup", "iterations"})
-    if (line->has(option) && performing.backend.empty())
-      throw UserError(fmt::format("--{} belongs to --backend, which performs the plan", option));
+  check(*line, performing);
   if (comparing && line->has("backend")) throw UserError("--compare performs nothing; leave --backend out");
   if (comparing && line->has("svg")) throw UserError("--compare draws no picture; leave --svg out");
   if (comparing && line->has("html")) throw UserError("--compare makes no page; leave --html out");
@@ -127,10 +104,12 @@ int run_reshard(Session& session, const Arguments& arguments) {
     progress.begin("planning");
     return reshard::answer(question);
   }();
-  std::optional<timeline::Timeline> performed;
+  std::optional<timeline::Timeline> timeline;
+  std::optional<report::PerformedAlone> performed;
   if (!performing.backend.empty()) {
-    performed = perform(performing, question, result, arguments, common);
-    if (!performed) return 0;
+    timeline = perform_plan(performing, question, result, arguments, common);
+    if (!timeline) return 0;
+    performed.emplace(*timeline, result.seconds);
   }
   const report::Planned planned{question, result, performed ? &*performed : nullptr};
   write_pages(common, pages, [&] {

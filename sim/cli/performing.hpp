@@ -1,11 +1,14 @@
 // Shared by `measure` and `validate`: their options, and performing a scenario on a backend.
 #pragma once
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "backend/backend.hpp"
 #include "cli/output.hpp"
 #include "explore/perform.hpp"
+#include "lower/alone.hpp"
 
 namespace rehearsal::cli {
 
@@ -26,6 +29,23 @@ void check_count(const char* option, int value, int least);
 // The backend of a command; its ranks, where they are processes, run the same command line again.
 std::unique_ptr<backend::Backend> open_backend(const std::string& backend, const std::string& command,
                                                const Arguments& arguments);
+
+// How collectives are performed as the option says, or as usual.
+backend::Collectives collectives_asked(const std::string& option, const std::string& backend);
+
+// For commands that perform a plan or a collective by itself.
+struct AlonePerforming {
+  std::string backend, collectives;
+  int warmup = 1, iterations = 3;
+};
+// `what`: "the plan". Throws UserError for options without --backend.
+OptionList alone_options(AlonePerforming& options, const std::string& what);
+void check(const CommandLine& line, const AlonePerforming& options);
+// The steps of collectives are those of `executions`, by WorkId. Nothing in ranks that do not report.
+std::optional<timeline::Timeline> perform(const AlonePerforming& options, backend::Backend& backend,
+                                          const lower::Alone& what, double predicted,
+                                          std::span<const collective::Execution> executions,
+                                          const CommonOptions& common);
 
 // A predicted scenario with all ranks, and the backend that will perform it.
 struct Performing {

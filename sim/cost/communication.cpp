@@ -206,12 +206,13 @@ collective::Choice CommunicationModel::choose(const GroupShape& group, Collectiv
   return choice;
 }
 
-collective::Execution CommunicationModel::execution(const GroupShape& group, CollectiveKind kind, Bytes size) const {
+collective::Execution CommunicationModel::execution(const GroupShape& group, CollectiveKind kind, Bytes size,
+                                                    const collective::Algorithm* by) const {
   size = std::max(size, Bytes(1));
-  const auto choice = choose(group, kind, size);
-  if (!choice.algorithm) return {};
+  if (!by) by = choose(group, kind, size).algorithm;
+  if (!by) return {};
   const collective::Shape shape(group.ranks, static_cast<std::uint32_t>(machine_.reach(group).in_domain));
-  return collective::execution(*choice.algorithm, shape, size, channels(group));
+  return collective::execution(*by, shape, size, channels(group));
 }
 
 // Seconds until NICs, their queues and what feeds them are full: as inside a node, the root of the time on the wire.

@@ -47,7 +47,9 @@ class CommunicationModel {
   collective::Choice choose(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   // That choice as it is performed; by the fastest algorithm of a small array where there is nothing to move, since
   // members meet all the same. No algorithm for one rank.
-  collective::Execution execution(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  // `by`: null: the library's choice.
+  collective::Execution execution(const GroupShape& group, CollectiveKind kind, Bytes size,
+                                  const collective::Algorithm* by = nullptr) const;
   Quote quote(const GroupShape& group, CollectiveKind kind, Bytes size) const;
   const collective::Runtime& runtime() const { return runtime_; }
   std::string why(const GroupShape& group, const collective::Choice& choice) const;

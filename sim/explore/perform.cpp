@@ -154,8 +154,11 @@ void require_memory(const answer::Result& prediction) {
         graph.ranks().size(), show(needed), show(*free)));
 }
 
+backend::Collectives usual_collectives(const std::string& backend) {
+  return backend == "cuda" ? backend::Collectives::library : backend::Collectives::own;
+}
+
 std::optional<backend::Collectives> collectives(const std::string& backend, const backend::RunOptions& options) {
-  if (backend == "cuda") return backend::Collectives::library;
   if (backend == "loopback" && options.compute == Compute::timed) return std::nullopt;
   return options.collectives;
 }
@@ -166,9 +169,7 @@ Performed perform(const answer::LoweredJob& lowered, backend::Backend& backend, 
   options.held = lowered.held;
   options.learning = learning(lowered.scenario);
   Performed performed;
-  if (!lowered.graph.groups().empty())
-    performed.collectives =
-        backend.devices() > 0 ? backend::Collectives::library : collectives(backend.name(), options);
+  if (!lowered.graph.groups().empty()) performed.collectives = collectives(backend.name(), options);
   const auto executions = answer::executions(lowered);
   options.executions = executions;
   performed.timeline = session->run(options);

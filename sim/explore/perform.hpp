@@ -29,8 +29,10 @@ Performable load_performable(const std::string& path, const std::vector<std::str
 // the predicted peaks exceed free memory: Linux would overcommit and kill a process later.
 void require_memory(const answer::Result& prediction);
 
-// What would become of RunOptions::collectives: nothing where collectives move no bytes (loopback, timed compute),
-// libraries on GPUs.
+// How collectives are performed unless a user says otherwise: step by step, as they are predicted, but on GPUs by NCCL,
+// whose calls training runs make.
+backend::Collectives usual_collectives(const std::string& backend);
+// What becomes of RunOptions::collectives: nothing where collectives move no bytes (loopback, timed compute).
 std::optional<backend::Collectives> collectives(const std::string& backend, const backend::RunOptions& options);
 
 // The training data of real compute.

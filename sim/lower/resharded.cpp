@@ -80,7 +80,7 @@ class Devices {
 
 }  // namespace
 
-Resharded resharded(const reshard::Question& question, const reshard::Answer& answer) {
+Alone resharded(const reshard::Question& question, const reshard::Answer& answer) {
   const auto [hosts, first] = places_of(question, answer);
   Devices devices(hosts, first);
   // Where a transfer has come to the end of its first hop: then the NICs that it held are free for the next one.
@@ -119,7 +119,7 @@ Resharded resharded(const reshard::Question& question, const reshard::Answer& an
     senders[sending.sender] = held;
     for (const auto r : task.receivers) receivers[r] = held;
   }
-  Resharded made{std::move(devices).finish(), {}, {}};
+  Alone made{std::move(devices).finish(), {}, {}};
   const auto& link = question.method.link;
   for (const auto& work : made.graph.works()) {
     const auto* message = std::get_if<graph::Message>(&work);

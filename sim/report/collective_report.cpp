@@ -12,6 +12,7 @@
 #include "collective/holdings.hpp"
 #include "page/grid.hpp"
 #include "page/layout.hpp"
+#include "report/measured_text.hpp"
 
 namespace rehearsal::report {
 
@@ -203,7 +204,9 @@ std::string step_verb(const std::vector<collective::Transfer>& step) {
   return adding == 0 ? "copies" : adding == std::ssize(step) ? "adds" : "both";
 }
 
-std::string to_text(const cost::CommunicationModel& model, const OneCollective& one, const page::TextStyle& style) {
+std::string to_text(const Exchange& exchange, const page::TextStyle& style) {
+  const auto& model = exchange.model;
+  const auto& one = exchange.one;
   const Paint paint{style.color};
   const auto& spec = model.machine().spec();
   std::string text = paint.bold(fmt::format("{} of {} among {}", name(one.question.kind), show(one.question.size),
@@ -215,6 +218,9 @@ std::string to_text(const cost::CommunicationModel& model, const OneCollective& 
                                     std::size_t(style.width))) +
                      "\n\n";
   text += fmt::format("  Time        {}\n", paint.bold(time_text(one.seconds)));
+  if (exchange.performed)
+    text += fmt::format("  Measured    {}\n", performed_note(*exchange.performed, paint)) +
+            fmt::format("  Performed   {}\n", collectives_note(*exchange.performed->collectives));
   text += fmt::format(
       "  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
       one.chosen ? ""
@@ -261,6 +267,8 @@ Shown<Exchange> collective_answer() {
       .figure("per_node", [](auto& e) { return e.one.per_node; })
       .figure("size_bytes", Unit::bytes, "of the array", [](auto& e) { return e.one.question.size; })
       .figure("time_s", Unit::seconds, "time", "", [](auto& e) { return e.one.seconds; })
+      .group("measured", performed_alone(), &Exchange::performed)
+      .or_left_out()
       .figure("algbw_bytes_per_s", Unit::rate, "", [](auto& e) { return e.one.algorithm_bandwidth(); })
       .figure("busbw_bytes_per_s", Unit::rate, "bandwidth on the bus", "",
               [](auto& e) { return e.one.bus_bandwidth(); })

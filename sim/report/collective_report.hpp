@@ -7,17 +7,17 @@
 #include "cost/one_collective.hpp"
 #include "cost/one_dispatch.hpp"
 #include "page/layout.hpp"
-#include "report/shown.hpp"
+#include "report/performed_alone.hpp"
 
 namespace rehearsal::report {
 
 struct Exchange {
   const cost::CommunicationModel& model;
   const cost::OneCollective& one;
+  const PerformedAlone* performed = nullptr;  // where a backend performed it
 };
 Shown<Exchange> collective_answer();
-std::string to_text(const cost::CommunicationModel& model, const cost::OneCollective& one,
-                    const page::TextStyle& style);
+std::string to_text(const Exchange& exchange, const page::TextStyle& style);
 std::string to_csv(const cost::OneCollective& one);  // one row per transfer
 // The sum of its time, the algorithms that it was chosen from, and what goes over links of each kind.
 page::Table closed_form(const cost::CommunicationModel& model, const cost::OneCollective& one);

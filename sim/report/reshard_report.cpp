@@ -11,7 +11,7 @@
 #include "page/grid.hpp"
 #include "page/layout.hpp"
 #include "page/svg.hpp"
-#include "report/measured_text.hpp"
+#include "report/performed_alone.hpp"
 #include "reshard/routes.hpp"
 #include "timeline/compare.hpp"
 
@@ -99,18 +99,6 @@ Shown<Sent> sending() {
       .figure("start", [](auto& s) { return s.of.start; })
       .figure("end", [](auto& s) { return s.of.end; });
 }
-// Predicted over measured, minus 1.
-double error(const Planned& p) { return p.answer.seconds / to_seconds(timeline::spread(*p.performed).median) - 1; }
-Shown<Planned> performed() {
-  using timeline::Spread;
-  return Shown<Planned>("The plan as a backend performed it.")
-      .figure("backend", [](auto& p) { return p.performed->backend; })
-      .also(Shown<Spread>()
-                .figure("iterations", "iterations", "how many", &Spread::iterations)
-                .figures(Unit::seconds, "median_s", &Spread::median, "p10_s", &Spread::p10, "p90_s", &Spread::p90),
-            [](auto& p) { return timeline::spread(*p.performed); })
-      .figure("error", Unit::share, "error", "predicted over measured, minus 1", error);
-}
 Shown<Sent> whole_sending() { return sending().also(transfer(), &Sent::transfer); }
 
 }  // namespace
@@ -132,7 +120,7 @@ Shown<Planned> reshard_answer() {
       .figure("effective_bandwidth_bytes_per_s", Unit::rate, "", [](auto& p) { return p.answer.bandwidth(); })
       .figure("bandwidth_bound_bytes_per_s", Unit::rate, "", [](auto& p) { return p.answer.bandwidth_bound; })
       .figure("tensor_bytes", Unit::bytes, "", [](auto& p) { return p.answer.tensor_bytes; })
-      .group("measured", performed(), [](auto& p) { return p.performed ? &p : nullptr; })
+      .group("measured", performed_alone(), &Planned::performed)
       .or_left_out()
       .figure("assumptions", [](auto& p) { return p.question.assumptions; })
       .figure("warnings", [](auto& p) { return p.answer.warnings; });
@@ -170,11 +158,7 @@ std::string to_text(const Planned& planned, const page::TextStyle& style) {
   text += fmt::format("  Lower bound  {}: {}\n", grouped(std::uint64_t(plan.lower_bound)), paint.bold(verdict(plan)));
   text += fmt::format("  Time         {} with latency, NVLink and {} chunks per broadcast\n",
                       paint.bold(show(seconds(answer.seconds))), grouped(std::uint64_t(answer.chunks)));
-  if (measured) {
-    const auto spread = timeline::spread(*measured);
-    text += fmt::format("  Measured     {} over {}, {}; predicted {}\n", paint.bold(show(spread.median)),
-                        measured->backend, iterations_note(spread), predicted_error(error(planned)));
-  }
+  if (measured) text += fmt::format("  Measured     {}\n", performed_note(*measured, paint));
   text += fmt::format("  Bandwidth    {}, at most {}\n\n", paint.bold(rate(answer.bandwidth())),
                       rate(answer.bandwidth_bound));
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "report/performed_alone.hpp"
 #include "report/shown.hpp"
 #include "reshard/answer.hpp"
 #include "timeline/timeline.hpp"
@@ -15,7 +16,7 @@ namespace rehearsal::report {
 struct Planned {
   const reshard::Question& question;
   const reshard::Answer& answer;
-  const timeline::Timeline* performed = nullptr;  // where a backend performed it
+  const PerformedAlone* performed = nullptr;  // where a backend performed it
 };
 Shown<Planned> reshard_answer();
 std::string to_text(const Planned& planned, const page::TextStyle& style);

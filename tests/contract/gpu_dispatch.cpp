@@ -63,7 +63,8 @@ std::unique_ptr<backend::Backend> backend_at(Place place, World& world) {
                                    : gpu::make_backend(test::recording_platform(world));
 }
 
-// Trains on recorders in both ways, and once serially on the CPU.
+// Trains on recorders in both ways, and once serially on the CPU. Collectives are performed by their steps and by the
+// library in turn.
 void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   const auto what = explore::load_performable(kGpt, sets, backend::Compute::real, "loopback");
   const auto rehearsed = answer::predict(what.scenario);
@@ -76,6 +77,7 @@ void check_trains(const Sets& sets, unsigned seed, bool recorded = false) {
   const auto& reference = trained_serially(what.scenario, options);
   for (const Place place : {Place::virtual_stages, Place::processes}) {
     CAPTURE(static_cast<int>(place));
+    options.collectives = (seed + unsigned(place)) % 2 == 0 ? backend::Collectives::own : backend::Collectives::library;
     World world(host_kernels(seed));
     const auto performed = explore::perform(*rehearsed.lowered, *backend_at(place, world), options);
     const auto verified = explore::verify(performed.trained, reference, explore::limits(what.scenario));
@@ -227,9 +229,31 @@ TEST_CASE("a wait that is forgotten is found, unless another one says the same")
 
 TEST_CASE("a recorded iteration, replayed, trains the same") {
   for (const char* optimizer : {"sgd", "adamw"})
-    check_trains(with(kSmall, {"parallelism={pipeline: 2, data: 2, zero: 1}", "model.layers=2", "batch.global=8",
-                               fmt::format("training.optimizer={}", optimizer)}),
-                 7, true);
+    for (const unsigned seed : {7, 8})
+      check_trains(with(kSmall, {"parallelism={pipeline: 2, data: 2, zero: 1}", "model.layers=2", "batch.global=8",
+                                 fmt::format("training.optimizer={}", optimizer)}),
+                   seed, true);
+}
+
+TEST_CASE("timed tasks keep to their memory, by the rules") {
+  const Sets mixture = {
+      "model={family: moe, layers: 2, hidden: 32, heads: 4, ffn: 48, experts: 4, experts_per_token: 2, vocabulary: "
+      "101, sequence: 16}",
+      "parallelism={data: 4, expert: 4}", "batch.global=8"};
+  for (const Sets& sets : {mixture, Sets{"parallelism={data: 3, zero: 3}", "model.layers=2", "batch.global=12"},
+                           Sets{"parallelism={tensor: 2, context: 2, sequence: true}", "model.layers=2"}})
+    for (const auto how : {backend::Collectives::own, backend::Collectives::library})
+      for (const Place place : {Place::virtual_stages, Place::processes}) {
+        CAPTURE(sets.front());
+        const auto what = explore::load_performable(kGpt, with(kSmall, sets), backend::Compute::timed, "loopback");
+        const auto rehearsed = answer::predict(what.scenario);
+        backend::RunOptions options;
+        options.collectives = how;
+        options.starts = rehearsed.timeline.start;
+        World world({.seed = 11, .multiprocessors = 8 * 16});
+        explore::perform(*rehearsed.lowered, *backend_at(place, world), options);
+        check_rules(world);
+      }
 }
 
 TEST_CASE(

@@ -18,7 +18,7 @@ reshard::Question paper_case(int number, const std::string& strategy) {
                                 {"tensor.shape=[1024, 1024, 16]", "link.nic=100MB/s", "strategy=" + strategy});
 }
 
-Time simulated(const lower::Resharded& made) {
+Time simulated(const lower::Alone& made) {
   backend::RunOptions run;
   run.durations = made.durations, run.held = made.held;
   return engine::make_sim()->prepare(made.graph)->run(run).makespan();

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "dispatch/traffic.hpp"
 #include "dispatch/zero_buffer.hpp"
 #include "gpu/device_executor.hpp"
 #include "gpu/nccl_fabric.hpp"
@@ -39,7 +40,8 @@ class Processes : public backend::Session {
     }
     for (std::size_t r = 0; r < ranks; ++r) {
       OneProcess& one = *all[r];
-      one.fabric.emplace(graph_, RankId(r), one.device, one.communicators, ids, seconds(1), depth);
+      one.fabric.emplace(graph_, RankId(r), one.device, one.communicators, ids, seconds(1), depth,
+                         dispatch::by_steps(options));
       one.executor.emplace(graph_, std::vector{RankId(r)}, options, one.device, *one.fabric, depth);
     }
     for (const auto& one : all) one->executor->load();
