@@ -34,6 +34,8 @@ void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Preci
     if (piece.next < moves_of(where).size()) ++left_;
   }
   for (std::uint32_t p = 0; p < routine.pieces; ++p) post_receives(p);
+  awaited_ = turn_ = 0;
+  if (routine.in_turn && !receives_.empty()) take_turns();
   // In the order of the schedule, in which messages leave.
   for (const auto& move : routine.moves)
     for (std::uint32_t p = 0; move.sends && p < routine.pieces; ++p) work_.push_back(at(move.cell, p));
@@ -61,6 +63,29 @@ void Steps::post_receives(std::uint32_t p) {
     std::byte* const into = free ? piece.home : arrivals_[id].buffer.get();
     messages_.receive(move.member, move.number * routine_->pieces + p, {into, piece.size}, id);
   }
+}
+
+// Pieces of one step follow each other as steps do, so that members stay together.
+std::uint32_t Steps::turn_of(const collective::Move& move, std::uint32_t p) const {
+  return move.step * routine_->pieces + p;
+}
+
+bool Steps::too_early(const collective::Move& send, std::uint32_t p) const {
+  return routine_->in_turn && turn_of(send, p) > turn_;
+}
+
+void Steps::take_turns() {
+  const std::uint32_t before = turn_, pieces = routine_->pieces;
+  for (; awaited_ < receives_.size() * pieces; ++awaited_) {
+    const std::uint32_t m = receives_[awaited_ / pieces], p = awaited_ % pieces, where = at(routine_->moves[m].cell, p);
+    turn_ = turn_of(routine_->moves[m], p);
+    if (const Piece& piece = pieces_[where]; piece.next < moves_of(where).size() && moves_of(where)[piece.next] <= m)
+      break;
+  }
+  if (awaited_ == receives_.size() * pieces) turn_ = routine_->moves.back().step * pieces + pieces;
+  for (const auto& move : routine_->moves)
+    for (std::uint32_t p = 0; move.sends && p < pieces; ++p)
+      if (turn_of(move, p) > before && !too_early(move, p)) work_.push_back(at(move.cell, p));
 }
 
 void Steps::note_completed() {
@@ -102,7 +127,7 @@ bool Steps::proceed(std::uint32_t where) {
   while (piece.next < moves.size()) {
     const std::uint32_t m = moves[piece.next], id = m * routine_->pieces + p;
     const auto& move = routine_->moves[m];
-    if (!move.sends && (worked || !arrivals_[id].here || piece.sending > 0)) break;
+    if (move.sends ? too_early(move, p) : worked || !arrivals_[id].here || piece.sending > 0) break;
     ++piece.next;
     if (move.sends) {
       INVARIANT(piece.at, "a member sends what it has");
@@ -114,6 +139,7 @@ bool Steps::proceed(std::uint32_t where) {
     arrive(piece, m, id);
     if (piece.next == moves.size()) --left_;
     post_receives(p);
+    if (routine_->in_turn) take_turns();
   }
   return worked;
 }

@@ -53,6 +53,9 @@ class Steps {
 
   void note_completed();
   void post_receives(std::uint32_t piece);
+  std::uint32_t turn_of(const collective::Move& move, std::uint32_t piece) const;
+  bool too_early(const collective::Move& send, std::uint32_t piece) const;
+  void take_turns();
   bool proceed(std::uint32_t where);  // true: it added or copied, and may go on
   void arrive(Piece& piece, std::uint32_t move, std::uint32_t id);
   void finish();
@@ -74,6 +77,7 @@ class Steps {
   std::vector<std::size_t> first_, posted_;  // by piece: of `receives_` all before have arrived, have been posted
   std::vector<std::uint32_t> completed_, work_;  // ids; pieces of cells to look at
   std::size_t worked_ = 0;
+  std::uint32_t awaited_ = 0, turn_ = 0;  // Routine::in_turn: receive and piece that is not here yet, and its turn
 };
 
 }  // namespace rehearsal::dispatch

@@ -102,7 +102,8 @@ std::optional<timeline::Timeline> perform_collective(const AlonePerforming& o, c
   const auto& [ranks, kind, size] = std::tuple(one.question.ranks, one.question.kind, one.question.size);
   if (ranks > kMostPerformed)
     throw UserError(fmt::format("--backend performs collectives of up to {} ranks, not {}", kMostPerformed, ranks));
-  if (kind == CollectiveKind::broadcast && collectives_asked(o.collectives, o.backend) == backend::Collectives::library)
+  const auto how = collectives_asked(o.collectives, o.backend, backend::Compute::timed);
+  if (kind == CollectiveKind::broadcast && how == backend::Collectives::library)
     throw UserError("a broadcast is performed by its own steps alone; leave --collectives library out");
   const auto backend = open_backend(o.backend, "collective", arguments);
   const auto what = lower::one_collective({.kind = kind, .size = size, .group = one.group}, std::uint32_t(one.per_node),
@@ -176,7 +177,9 @@ int run_collective(Session& session, const Arguments& arguments) {
   if (!performing.backend.empty()) {
     timeline = perform_collective(performing, model, one, arguments, common);
     if (!timeline) return 0;
-    performed.emplace(*timeline, one.seconds, collectives_asked(performing.collectives, performing.backend));
+    backend::RunOptions how;
+    how.collectives = collectives_asked(performing.collectives, performing.backend, how.compute);
+    performed.emplace(*timeline, one.seconds, explore::collectives(performing.backend, how));
   }
   const report::Exchange exchange{model, one, performed ? &*performed : nullptr};
   write_pages(common, pages,

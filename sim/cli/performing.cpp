@@ -77,8 +77,13 @@ OptionList performing_options(PerformingOptions& o) {
       {"trace", "FILE", "write a trace for ui.perfetto.dev, compressed if the name ends in .gz", &o.trace}};
 }
 
-backend::Collectives collectives_asked(const std::string& option, const std::string& backend) {
+backend::Collectives collectives_asked(const std::string& option, const std::string& backend,
+                                       backend::Compute compute) {
   if (option.empty()) return explore::usual_collectives(backend);
+  if (!explore::collectives(backend, {.compute = compute}))
+    throw UserError(
+        "--collectives has no effect on timed tasks of one process: no bytes move, and collectives take their "
+        "predicted time; use --backend mpi, or --compute real");
   return option == "own" ? backend::Collectives::own : backend::Collectives::library;
 }
 
@@ -102,7 +107,7 @@ std::optional<timeline::Timeline> perform(const AlonePerforming& o, backend::Bac
   Progress progress(common, 1, performer().reports(o.backend));
   backend::RunOptions options;
   options.durations = what.durations, options.held = what.held;
-  options.collectives = collectives_asked(o.collectives, o.backend), options.executions = executions;
+  options.collectives = collectives_asked(o.collectives, o.backend, options.compute), options.executions = executions;
   options.warmup = o.warmup, options.iterations = o.iterations;
   const int all = o.warmup + o.iterations;
   progress.begin("iterations", std::uint64_t(all), all * predicted);
@@ -132,11 +137,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
 
   performing.what = explore::load_performable(scenario, common.set, compute, o.backend, common.session.files());
   run.compute = performing.what.compute;
-  run.collectives = collectives_asked(o.collectives, o.backend);
-  if (!o.collectives.empty() && !explore::collectives(o.backend, run))
-    throw UserError(
-        "--collectives has no effect on timed tasks of one process: no bytes move, and collectives take their "
-        "predicted time; use --backend mpi, or --compute real");
+  run.collectives = collectives_asked(o.collectives, o.backend, run.compute);
   performing.backend = open_backend(o.backend, name, arguments);
   {
     Progress progress(common, 1, performer().reports(o.backend));

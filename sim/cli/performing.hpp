@@ -30,8 +30,8 @@ void check_count(const char* option, int value, int least);
 std::unique_ptr<backend::Backend> open_backend(const std::string& backend, const std::string& command,
                                                const Arguments& arguments);
 
-// How collectives are performed as the option says, or as usual.
-backend::Collectives collectives_asked(const std::string& option, const std::string& backend);
+// How collectives are performed as the option says, or as usual. Throws UserError where it would have no effect.
+backend::Collectives collectives_asked(const std::string& option, const std::string& backend, backend::Compute compute);
 
 // For commands that perform a plan or a collective by itself.
 struct AlonePerforming {

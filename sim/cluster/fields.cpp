@@ -280,7 +280,7 @@ const Description& cluster_fields() {
       settled(opaque<&ClusterSpec::library>(
           "library", "algorithms",
           [](const Library& library) {
-            std::string text = library.name;
+            std::string text = library.name + (library.nccl_protocols ? "" : " without protocols");
             for (const auto& [name, entry] : library.algorithms)
               text += fmt::format(" {} {} {};", name, show(entry.since), show(entry.on_two_nodes));
             return text;

@@ -42,6 +42,7 @@ struct Library {
   std::string name;
   std::string title;                          // "NCCL"
   std::map<std::string, Entry> algorithms{};  // by the names of sim/collective/all
+  bool nccl_protocols = true;                 // NCCL's buffers and its LL128 shape what it sends
 };
 
 }  // namespace rehearsal::cluster

@@ -44,6 +44,7 @@ Used used(const Algorithm& algorithm, const Wires& wires, const Runtime& runtime
   own.wires.rate = wires.rate * protocol.share;
   own.wires.fixed = protocol.launch;
   own.wires.latency = wires.latency;
+  own.wires.nccl_protocols = runtime.library.nccl_protocols;
   return own;
 }
 

@@ -41,6 +41,7 @@ struct Wires {
   double inside = 0, ring_inside = 0;
   std::vector<Crossing> crossings{};
   double channels = 1;
+  bool nccl_protocols = true;  // cluster::Library: NCCL's sizes of pieces, and what LL128 costs
 };
 
 // Where the bytes of a collective go, on average over its ranks and nodes.

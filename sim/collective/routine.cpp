@@ -26,8 +26,8 @@ Execution execution(const Algorithm& algorithm, Shape shape, Bytes size, double 
 Routine routine(const Execution& execution, std::uint32_t member) {
   const auto& algorithm = *execution.algorithm;
   const std::uint32_t members = execution.shape.ranks;
-  Routine own{members, member, parts_of(algorithm, execution.shape), execution.pieces, 0, {}, {}};
   const bool to_all = algorithm.kind == CollectiveKind::all_to_all;
+  Routine own{members, member, parts_of(algorithm, execution.shape), execution.pieces, 0, to_all, {}, {}};
   const bool scatters =
       algorithm.kind == CollectiveKind::reduce_scatter || algorithm.kind == CollectiveKind::all_gather;
   INVARIANT(member < members, "a routine is that of a member");

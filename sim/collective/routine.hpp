@@ -38,6 +38,9 @@ struct Move {
 // the schedule, whichever message is first. So every member computes the same bits, run after run.
 struct Routine {
   std::uint32_t members = 1, me = 0, parts = 1, pieces = 1, cells = 1;
+  // Blocks of an all-to-all depend on nothing: without a rule all would leave at once, and those that share a NIC would
+  // arrive at different times while others wait. A member goes on as it receives, step by step and piece by piece.
+  bool in_turn = false;
   std::vector<Move> moves;                          // by step
   std::vector<std::vector<std::uint32_t>> of_cell;  // indices of moves; of one step, sends come first
 };

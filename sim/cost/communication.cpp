@@ -161,6 +161,7 @@ collective::Wires CommunicationModel::wires_across(const GroupShape& group, Coll
   const auto& reach = machine_.reach(group);
   collective::Wires wires;
   wires.channels = channels(group);
+  wires.nccl_protocols = runtime_.library.nccl_protocols;
   if (reach.in_domain > 1) {
     const auto choice = inside(group, kind, size);
     wires.inside = wires.ring_inside = choice.seconds;

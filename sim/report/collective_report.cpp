@@ -218,9 +218,9 @@ std::string to_text(const Exchange& exchange, const page::TextStyle& style) {
                                     std::size_t(style.width))) +
                      "\n\n";
   text += fmt::format("  Time        {}\n", paint.bold(time_text(one.seconds)));
-  if (exchange.performed)
-    text += fmt::format("  Measured    {}\n", performed_note(*exchange.performed, paint)) +
-            fmt::format("  Performed   {}\n", collectives_note(*exchange.performed->collectives));
+  if (exchange.performed) text += fmt::format("  Measured    {}\n", performed_note(*exchange.performed, paint));
+  if (exchange.performed && exchange.performed->collectives)
+    text += fmt::format("  Performed   {}\n", collectives_note(*exchange.performed->collectives));
   text += fmt::format(
       "  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
       one.chosen ? ""

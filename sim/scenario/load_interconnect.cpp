@@ -83,6 +83,7 @@ std::optional<cluster::Library> load_library(Context& context, const Node& node)
   MapReader map(problems, part.node, "library", node);
   for (const char* key : kAbout) map.find(key);
   library.title = map.text("title", library.name);
+  library.nccl_protocols = map.choice<bool>("protocols", {{"nccl", true}, {"none", false}}, {}, true);
   if (const Node* list =
           map.require("algorithms", "which algorithms it runs, such as {ring-all-reduce: {since: 2.0}}")) {
     MapReader algorithms(problems, *list, "algorithms");

@@ -42,7 +42,8 @@ void register_chain_broadcast(Registry& registry) {
   chain_of.time = [](Shape s, Bytes size, const Wires& w) {
     if (s.ranks <= 1) return 0.;
     const double out = std::max(0., double(s.nodes()) - 1), inside = double(s.ranks) - 1 - out;
-    const double piece = std::min(1., kPiece / double(size.count()));  // of the array
+    const double most = w.nccl_protocols ? 1. : 1. / kPieces;            // steps are performed as they are drawn
+    const double piece = std::min(most, kPiece / double(size.count()));  // of the array
     const double slow = out > 0 ? seconds_for(size, w.net_rate * double(s.per_node)) : 0;
     const double fast = inside > 0 ? seconds_for(size, w.rate) : 0;
     return w.fixed + inside * (w.latency + piece * fast) + out * (w.net_latency + piece * slow) +

@@ -8,6 +8,8 @@
 namespace rehearsal::collective {
 namespace {
 
+constexpr double kPiece = double(512 << 10);  // bytes, as NCCL's channels have them (pieces.hpp)
+
 // In step k rank r sends the part meant for rank r + k.
 std::vector<std::vector<Transfer>> shifts(std::uint32_t n) {
   std::vector<std::vector<Transfer>> steps;
@@ -25,7 +27,7 @@ void register_pairwise_all_to_all(Registry& registry) {
   pairs.name = "pairwise-all-to-all";
   pairs.summary =
       "Each rank sends an n-th of its array to every other; NCCL starts all sends at once, so each border between "
-      "domains takes what crosses it.";
+      "domains takes what crosses it. This program's own steps follow each other.";
   pairs.kind = CollectiveKind::all_to_all;
   pairs.steps = [](Shape s) { return s.ranks - 1; };
   pairs.bytes_sent_per_rank = [](Shape s, Bytes size) { return ring_bytes(s.ranks, size, 1); };
@@ -40,9 +42,11 @@ void register_pairwise_all_to_all(Registry& registry) {
     double busiest = (s.per_node - 1) * part * seconds_for(size, w.rate.value() > 0 ? w.rate : w.net_rate);
     for (const auto& c : w.crossings)
       busiest = std::max(busiest, double(c.members) * (s.ranks - c.members) * part * seconds_for(size, c.rate));
-    return w.fixed + w.net_latency + busiest;
+    return w.fixed + (w.nccl_protocols ? 1 : s.ranks - 1) * w.net_latency + busiest;
   };
   pairs.schedule = [](Shape s) { return shifts(s.ranks); };
+  // Of those that take turns, small enough that members stay together.
+  pairs.pieces = [](Shape s, Bytes size, double) { return double(size.count()) / s.ranks / kPiece; };
   pairs.why = [](Shape s) { return fmt::format("{} sends a rank", s.ranks - 1); };
   registry.add(std::move(pairs));
 }

@@ -76,7 +76,8 @@ double reached(Bytes size) {
 // takes rings (issues/1801), so 2 S is what decides.
 double between_nodes(Shape s, Bytes size, const Wires& w) {
   const double sent = (s.nodes() == 2 ? 1 : 2) * double(size.count());
-  const double wire = sent / (w.net_rate.value() * s.per_node) / kTreeRate / reached(size);
+  const double share = kTreeRate * (w.nccl_protocols ? reached(size) : 1);
+  const double wire = sent / (w.net_rate.value() * s.per_node) / share;
   const double moved = pipelined(w.inside, wire, tree_pieces(s, size, w.channels));
   return w.fixed + moved + 2. * levels(s.nodes()) * w.net_latency;
 }
