@@ -8,6 +8,9 @@
 
 namespace rehearsal::collective {
 
+// Bytes of a message of our own steps where NCCL's way is one call: small enough that members stay together.
+inline constexpr double kOwnPiece = double(512 << 10);
+
 // Pieces that follow each other over one edge of a channel; at least one, and not an integer: one more byte adds no
 // loop, since NCCL distributes the remainder. `phases`: 2 for an all-reduce, 1 for its halves.
 double pieces_of_ring_part(Shape shape, Bytes size, double channels);  // of those, in one step

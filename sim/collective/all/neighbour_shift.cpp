@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "collective/pieces.hpp"
 #include "collective/registry.hpp"
 
 namespace rehearsal::collective {
@@ -28,6 +29,7 @@ void register_neighbour_shift(Registry& registry) {
     return steps;
   };
   shift.why = [](Shape) { return std::string("one send a rank"); };
+  shift.pieces = [](Shape, Bytes size, double) { return double(size.count()) / kOwnPiece; };
   registry.add(std::move(shift));
 }
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "collective/pieces.hpp"
 #include "collective/registry.hpp"
 #include "collective/ring.hpp"
 
 namespace rehearsal::collective {
 namespace {
-
-constexpr double kPiece = double(512 << 10);  // bytes, as NCCL's channels have them (pieces.hpp)
 
 // In step k rank r sends the part meant for rank r + k.
 std::vector<std::vector<Transfer>> shifts(std::uint32_t n) {
@@ -45,8 +44,7 @@ void register_pairwise_all_to_all(Registry& registry) {
     return w.fixed + (w.nccl_protocols ? 1 : s.ranks - 1) * w.net_latency + busiest;
   };
   pairs.schedule = [](Shape s) { return shifts(s.ranks); };
-  // Of those that take turns, small enough that members stay together.
-  pairs.pieces = [](Shape s, Bytes size, double) { return double(size.count()) / s.ranks / kPiece; };
+  pairs.pieces = [](Shape s, Bytes size, double) { return double(size.count()) / s.ranks / kOwnPiece; };
   pairs.why = [](Shape s) { return fmt::format("{} sends a rank", s.ranks - 1); };
   registry.add(std::move(pairs));
 }

@@ -56,6 +56,9 @@ std::vector<std::vector<Transfer>> both_trees(std::uint32_t n) {
 // children. Less than four ranks have no such node beside the root.
 std::uint32_t halves(std::uint32_t n) { return n <= 1 ? 0 : n == 2 ? 2 : n == 3 ? 3 : 4; }
 
+// Of the rate of a NIC both of whose ways an inner node keeps busy, with parent and children that wait for each other:
+// mean of four over hosts at 100 and 1000 Mb/s (tests/fidelity/hosts.csv), where those at 400 and of 8 hosts are not.
+constexpr double kTreeOfSteps = .85;
 constexpr double kTreeRate = .92;  // of rings' bus bandwidth: NCCL 2.30, src/graph/tuning.cc
 
 // Share of its rate that a tree reaches at a size, 64 B to 128 MB, from one power of two to the next: "trees are not
@@ -76,7 +79,7 @@ double reached(Bytes size) {
 // takes rings (issues/1801), so 2 S is what decides.
 double between_nodes(Shape s, Bytes size, const Wires& w) {
   const double sent = (s.nodes() == 2 ? 1 : 2) * double(size.count());
-  const double share = kTreeRate * (w.nccl_protocols ? reached(size) : 1);
+  const double share = w.nccl_protocols ? kTreeRate * reached(size) : s.nodes() == 2 ? 1 : kTreeOfSteps;
   const double wire = sent / (w.net_rate.value() * s.per_node) / share;
   const double moved = pipelined(w.inside, wire, tree_pieces(s, size, w.channels));
   return w.fixed + moved + 2. * levels(s.nodes()) * w.net_latency;
