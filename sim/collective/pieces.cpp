@@ -10,9 +10,12 @@ namespace {
 constexpr double kStep = double(4 << 20) / 8;  // bytes
 constexpr double kChunk = 4 * kStep;
 constexpr double kSlicesPerChunk = 2;
+constexpr double kOwnPiece = kStep, kMostOwnPieces = 64;
 constexpr double kLeastTreeChunk = 32 << 10, kSmallTreeChunk = 128 << 10;  // bytes
 
 }  // namespace
+
+double own_pieces(double bytes) { return std::min(bytes / kOwnPiece, kMostOwnPieces); }
 
 double pieces_of_ring_part(Shape shape, Bytes size, double channels) {
   return kSlicesPerChunk * std::max(1., double(size.count()) / (channels * shape.ranks * kChunk));

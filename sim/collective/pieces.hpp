@@ -8,8 +8,8 @@
 
 namespace rehearsal::collective {
 
-// Bytes of a message of our own steps where NCCL's way is one call: small enough that members stay together.
-inline constexpr double kOwnPiece = double(512 << 10);
+// Pieces of a message of our own steps where NCCL's way is one call: small enough that members stay together.
+double own_pieces(double bytes);
 
 // Pieces that follow each other over one edge of a channel; at least one, and not an integer: one more byte adds no
 // loop, since NCCL distributes the remainder. `phases`: 2 for an all-reduce, 1 for its halves.

@@ -29,7 +29,7 @@ void register_neighbour_shift(Registry& registry) {
     return steps;
   };
   shift.why = [](Shape) { return std::string("one send a rank"); };
-  shift.pieces = [](Shape, Bytes size, double) { return double(size.count()) / kOwnPiece; };
+  shift.pieces = [](Shape, Bytes size, double) { return own_pieces(double(size.count())); };
   registry.add(std::move(shift));
 }
 

@@ -44,7 +44,7 @@ void register_pairwise_all_to_all(Registry& registry) {
     return w.fixed + (w.nccl_protocols ? 1 : s.ranks - 1) * w.net_latency + busiest;
   };
   pairs.schedule = [](Shape s) { return shifts(s.ranks); };
-  pairs.pieces = [](Shape s, Bytes size, double) { return double(size.count()) / s.ranks / kOwnPiece; };
+  pairs.pieces = [](Shape s, Bytes size, double) { return own_pieces(double(size.count()) / s.ranks); };
   pairs.why = [](Shape s) { return fmt::format("{} sends a rank", s.ranks - 1); };
   registry.add(std::move(pairs));
 }
