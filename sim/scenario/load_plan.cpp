@@ -324,7 +324,8 @@ class BaseLoader {
     std::stable_sort(bases.begin(), bases.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     for (const auto& [what, sizes] : left_out_) {
       const auto& [cluster, why] = what;
-      const bool some = std::any_of(bases.begin(), bases.end(), [&](auto& base) { return base.cluster == cluster; });
+      const bool some = std::any_of(bases.begin(), bases.end(),
+                                    [&, cluster = cluster](auto& base) { return base.cluster == cluster; });
       file_.notes.push_back(
           fmt::format("{}{}{} is left out: {}", file_.space.clusters[cluster].name,
                       some ? fmt::format(" of {} GPUs", *sizes.begin()) : "",
