@@ -12,8 +12,10 @@ export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const build = join(root, "build", "web");
 const chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 
+// Nothing here waits for a time: where others have the cores, all takes longer and nothing is wrong. Who waits for what
+// never comes is ended by the runner (tools/web).
 export async function openBrowser() {
-  const browser = await puppeteer.launch({executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"]});
+  const browser = await puppeteer.launch({executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"], timeout: 0, protocolTimeout: 0});
   const server = await serve(join(build, "page"));
   const addresses = {served: `http://localhost:${server.address().port}/`, file: pathToFileURL(join(build, "rehearsal.html")).href};
   return {
@@ -21,6 +23,7 @@ export async function openBrowser() {
     // A page whose mistakes are collected in page.mistakes: errors of scripts, of the console, of loading.
     async open(hash = "", {from = "served", width = 1280, height = 900, dark = false} = {}) {
       const page = await browser.newPage();
+      page.setDefaultTimeout(0);
       page.mistakes = [];
       page.on("pageerror", error => page.mistakes.push(String(error)));
       page.on("console", message => ["error", "warn"].includes(message.type()) && page.mistakes.push(message.text()));
@@ -42,7 +45,7 @@ export function answered(page, lesson) {
   return page.waitForFunction(id => {
     const results = document.querySelector(`.lesson[data-lesson="${id}"] .results`);
     return results?.childElementCount > 0 && !results.hasAttribute("aria-busy");
-  }, {timeout: 60000, polling: 20}, lesson);
+  }, {polling: 20}, lesson);
 }
 
 // Runs the native program in a folder that looks like the file system of the page: the shipped scenarios, and the files of

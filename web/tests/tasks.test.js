@@ -25,7 +25,7 @@ async function select(page, id) {
   await page.focus(`.numbers [data-task="${id}"]`);
   await page.keyboard.press("Enter");
 }
-const solved = page => page.waitForSelector(".tasks .state.solved", {timeout: 60000});
+const solved = page => page.waitForSelector(".tasks .state.solved");
 async function choose(page, text) {
   const index = await page.$$eval(".options button", (all, wanted) => all.findIndex(one => one.textContent === wanted), text);
   assert.ok(index >= 0, `no option '${text}'`);
@@ -62,8 +62,7 @@ for (const [lesson, tasks] of Object.entries(solutions))
           const other = await page.$$eval(".options button", (all, right) => all.map(one => one.textContent).find(text =>
             text !== right), solution);
           await choose(page, other);
-          await page.waitForFunction(() => document.querySelector(".tasks .state").textContent === "Not that one.",
-            {timeout: 60000});
+          await page.waitForFunction(() => document.querySelector(".tasks .state").textContent === "Not that one.");
           await choose(page, solution);
         }
         await solved(page);
