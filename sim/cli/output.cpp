@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "page/layout.hpp"
 
 namespace rehearsal::cli {
 namespace {
@@ -177,7 +178,11 @@ void write_descriptor(int descriptor, std::string_view text, const std::string& 
 
 void warn(const CommonOptions& common, const std::vector<std::string>& warnings) {
   if (common.quiet) return;
-  for (const auto& warning : warnings) common.session.write(Stream::err, "rehearse: warning: " + warning + "\n");
+  const int terminal = common.session.columns(Stream::err);
+  for (const auto& warning : warnings) {
+    const auto line = "rehearse: warning: " + warning + "\n";
+    common.session.write(Stream::err, terminal ? page::fit(line, terminal) : line);
+  }
 }
 
 void emit_report(const CommonOptions& common, std::string_view text) { write_file(common, common.output, text); }

@@ -142,7 +142,7 @@ void write_stdout(const CommonOptions& common, std::string_view text);
 // Writes to an open file or stream, which errors call `what`. Throws as AtomicFile does.
 void write_descriptor(int descriptor, std::string_view text, const std::string& what);
 
-// "rehearse: warning: ..." on standard error, one line each; nothing with --quiet.
+// "rehearse: warning: ..." on standard error, one line each unless a terminal is narrower; nothing with --quiet.
 void warn(const CommonOptions& common, const std::vector<std::string>& warnings);
 
 // Writes the report to --output.
