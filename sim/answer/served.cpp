@@ -289,7 +289,7 @@ Served delayed(LoweredJob& lowered, timeline::Timeline& timeline, backend::RunOp
       "their steady period; a worker has room for one set of gradients on their way while it computes the next.",
       data.unbounded() ? "unbounded" : std::to_string(data.delay), n));
   lowered.warnings.push_back(
-      fmt::format("'data_parallel.delay' lets gradients be {:.3g} steps old in the mean and {:.3g} at most: more steps "
+      fmt::format("'data_parallel.delay' lets gradients be {:.3g} steps old on average and {:.3g} at most: more steps "
                   "per second are not more convergence",
                   served.staleness_mean, served.staleness_max));
   return served;

@@ -150,7 +150,7 @@ int run_collective(Session& session, const Arguments& arguments) {
   auto question = cost::named_collective(experts ? "all-to-all" : name);
   if (!line->has("ranks")) throw UserError("missing --ranks; see 'rehearse collective --help'");
   question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks, 1, kMostRanks));
-  if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has nobody to talk to");
+  if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has no peer");
   if (line->has("per-node")) question.per_node = std::int64_t(whole_number("--per-node", per_node, 1, kMostRanks));
   question.size = array_size(size);
   check_outputs(common, page_outputs(pages), {});

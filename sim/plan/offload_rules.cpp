@@ -23,7 +23,7 @@ void order(const models::Training& t, const models::Framework& framework, const 
   const auto farther = [&](const char* key, Tier tier) {
     if (tier > o.optimizer)
       all.push_back({fmt::format("training.offload.{}", key),
-                     fmt::format("{} on {} while the optimizer is on {}: who updates would fetch them from there; set "
+                     fmt::format("{} on {} while the optimizer is on {}: every update would fetch them from there; set "
                                  "training.offload.optimizer to {}",
                                  key, name(tier), name(o.optimizer), name(tier))});
   };
@@ -40,11 +40,11 @@ void partitioned(const models::Training& t, const Parallelism& p, std::vector<Vi
   if (!t.cuts_checkpoints()) return;
   if (t.recompute != models::Recompute::full)
     add("training.partition_activations",
-        "checkpoints of layers are cut, from which the backward computes them again; set training.recompute to full");
+        "only layer checkpoints are partitioned, from which the backward recomputes; set training.recompute to full");
   if (p.tensor == 1 || p.sequence)
     add("training.partition_activations",
         p.sequence ? "with sequence parallelism each tensor rank keeps its own part already; leave one of them out"
-                   : "checkpoints are cut over the tensor group; set parallelism.tensor to 2 or more");
+                   : "checkpoints are partitioned over the tensor group; set parallelism.tensor to 2 or more");
 }
 
 void layout(const models::Transformer& model, const models::Training& t, const Parallelism& p, std::int64_t copies,
@@ -57,21 +57,22 @@ void layout(const models::Transformer& model, const models::Training& t, const P
         "each of the replicas would update all parameters on its host; set parallelism.zero to 1, 2 or 3");
   if (o.optimizer_fraction < 1 && (o.gradients != Tier::device || o.parameters != Tier::device))
     add("training.offload.optimizer_fraction",
-        "the GPU updates the rest from gradients and parameters that it has; leave training.offload.gradients and "
+        "the GPU updates the rest from its own gradients and parameters; leave training.offload.gradients and "
         "parameters on the device");
   if (o.gradients != Tier::device && replicas > 1 && p.zero < 2)
     add("training.offload.gradients",
-        "gradients leave as they are reduced to their shards, which zero 2 and 3 do; set parallelism.zero to 2");
+        "gradients are offloaded as they are reduced to shards, which zero 2 and 3 do; set parallelism.zero to 2");
   if (o.parameters != Tier::device && replicas > 1 && p.zero != 3)
     add("training.offload.parameters",
-        "parameters come from another tier as zero 3 gathers them; set parallelism.zero to 3");
+        "parameters are fetched from another tier when zero 3 gathers them; set parallelism.zero to 3");
   if (o.one_owner && (o.parameters == Tier::device || replicas == 1))
     add("training.offload.owner",
         "it says which of several replicas fetches 'training.offload.parameters' from another "
         "tier; leave it out");
   if (o.delayed_update && o.gradients == Tier::device)
     add("training.offload.delayed_update",
-        "the host updates from gradients of the step before, which wait in its memory; set training.offload.gradients "
+        "the host updates from the gradients of the previous step, which wait in its memory; set "
+        "training.offload.gradients "
         "and training.offload.optimizer to host");
   if (o.delayed_update && o.parameters != Tier::device)
     add("training.offload.delayed_update",
@@ -89,16 +90,15 @@ void layout(const models::Transformer& model, const models::Training& t, const P
   const bool part = o.activation_share || o.activation_layers, again = t.recompute == models::Recompute::full;
   if (o.activations != Tier::device && !again && !part)
     add("training.offload.activations",
-        "checkpoints of layers leave, from which the backward computes them again; set training.recompute to full, or "
-        "say how much leaves of what other layers keep, such as {share: 0.5}");
+        "only layer checkpoints are offloaded, from which the backward recomputes; set training.recompute to full, or "
+        "say how much of other activations is offloaded, such as {share: 0.5}");
   if (!part) return partitioned(t, p, all);
   if (again)
     add("training.offload.activations",
-        "'share' and 'layers' are of layers that keep what they made, and recompute full keeps checkpoints alone, "
-        "which "
-        "leave as a whole; set it to host");
+        "'share' and 'layers' are for layers that keep their activations, and recompute full keeps checkpoints alone, "
+        "all of which are offloaded; set it to host");
   else if (o.activations != Tier::host)
-    add("training.offload.activations.to", "a part of what layers keep waits on the host; set it to host");
+    add("training.offload.activations.to", "a share of the activations can go to the host only; set it to host");
   partitioned(t, p, all);
 }
 
@@ -108,12 +108,13 @@ void skips(const models::Transformer& model, const models::Training& t, const mo
            std::vector<Violation>& all) {
   if (model.skips() == 0 || framework.native_kernels || t.recompute != models::Recompute::full) return;
   const auto refuse = [&](const char* key, const char* what) {
-    all.push_back({key, fmt::format("{} while skip connections of model '{}' still need what is in them; leave it out, "
+    all.push_back({key, fmt::format("{} while skip connections of model '{}' still need their contents; leave it out, "
                                     "or set 'framework: native', whose skips are copies",
                                     what, model.name)});
   };
   if (t.offload.activations != Tier::device) refuse("training.offload.activations", "checkpoints leave the device");
-  if (t.cuts_checkpoints()) refuse("training.partition_activations", "checkpoints are cut over the tensor group");
+  if (t.cuts_checkpoints())
+    refuse("training.partition_activations", "checkpoints are partitioned over the tensor group");
   if (t.defragment && t.keeps_checkpoints() && !t.cuts_checkpoints())
     refuse("training.defragment", "checkpoints are copied to another place");
 }
@@ -129,14 +130,14 @@ void performed(const models::Transformer& model, const models::Training& t, cons
                     t.optimizer->name));
   if (o.gradients != Tier::device && model.tie_embeddings && p.pipeline > 1)
     add("training.offload.gradients",
-        "a tied table has gradients on the first and the last stage, which this program's own kernels add up on the "
+        "a tied table has gradients on the first and the last stage, which this program's own kernels sum on the "
         "device; set model.tie_embeddings to false");
   if (o.optimizer_fraction < 1)
     add("training.offload.optimizer_fraction",
         "this program's own kernels update all parameters in one place; leave it out, or choose another 'framework'");
   if (o.activation_share || o.activation_layers)
     add("training.offload.activations",
-        "this program's own kernels send whole checkpoints away; leave 'share' and 'layers' out");
+        "this program's own kernels offload whole checkpoints; leave 'share' and 'layers' out");
   if (o.one_owner)
     add("training.offload.owner",
         "this program's own kernels fetch a share on every rank; leave it out, or choose another 'framework'");
@@ -163,11 +164,10 @@ void tiles(const models::Training& t, const models::Framework& framework, const 
   if (framework.native_kernels)
     return add("this program's own kernels run an operator as a whole; leave it out, or choose another 'framework'");
   if (t.offload.parameters == Tier::device && (replicas == 1 || p.zero != 3))
-    add("a tile's parameters are there while it computes alone, which needs parameters that are gathered or fetched; "
+    add("a tile holds its parameters only while it computes, so they must be gathered or fetched; "
         "set parallelism.zero to 3, or training.offload.parameters to host");
   if (t.updates_at_once())
-    add(fmt::format("{} reduces and updates tensor by tensor, which it would not have of tiles; {}", t.optimizer->name,
-                    behind_the_backward(t)));
+    add(fmt::format("{} reduces and updates whole tensors, not tiles; {}", t.optimizer->name, behind_the_backward(t)));
   if (framework.async_tensor && p.tensor > 1 && p.sequence)
     add("'framework.async_tensor' cuts products into pieces that travel over the tensor group, each with all "
         "parameters; "
@@ -187,7 +187,7 @@ void defragment(const models::Training& t, const models::Framework& framework, c
     add("nothing is fragmented with 'training.allocator: exact'; leave one of them out");
   const bool gradients = (p.data * p.context > 1 && p.zero >= 2) || t.offload.gradients != Tier::device;
   if (!t.keeps_checkpoints() && (!gradients || t.updates_at_once()))
-    add("what is copied are checkpoints that the GPU keeps and gradients that wait for their reduction; set "
+    add("only checkpoints that stay on the GPU and gradients that wait for their reduction are copied; set "
         "training.recompute to full without offloading activations, or parallelism.zero to 2 or 3");
 }
 
@@ -200,9 +200,10 @@ std::vector<Violation> broken_by_offload(const models::Transformer& model, const
   const auto& offload = training.offload;
   if (offload.tiles > 1) tiles(training, framework, parallelism, all);
   if (offload.optimizer_fraction < 1 && offload.optimizer == Tier::device)
-    all.push_back({"training.offload.optimizer_fraction",
-                   "it says how much of the optimizer's states leaves, and none does; set training.offload.optimizer "
-                   "to host, or leave it out"});
+    all.push_back(
+        {"training.offload.optimizer_fraction",
+         "it says which share of the optimizer states is offloaded, and none is; set training.offload.optimizer "
+         "to host, or leave it out"});
   if (training.defragment) defragment(training, framework, parallelism, all);
   skips(model, training, framework, all);
   if (!offload.any() && !training.cuts_checkpoints()) return all;

@@ -31,7 +31,7 @@ bool has_states(const models::Transformer& model) {
 void check_states(const Job& job) {
   if (job.pieces > 1 && has_states(job.model) && !job.framework.native_kernels)
     throw UserError(
-        "the schedule cuts sequences in pieces, and no framework is known to hand the states of recurrent layers from "
+        "the schedule splits sequences into pieces, and no known framework passes the states of recurrent layers from "
         "piece to piece; choose another one, or set 'framework: native'");
 }
 
@@ -49,9 +49,8 @@ void check_prices(const Job& job) {
     if (is) unpriced.emplace_back(what);
   if (unpriced.empty()) return;
   const bool several = unpriced.size() > 1;
-  throw UserError(
-      fmt::format("{} {} not priced yet: what the scenario says is right, but nobody knows how long it takes",
-                  fmt::join(unpriced, ", "), several ? "are" : "is"));
+  throw UserError(fmt::format("{} {} not priced yet: the scenario is valid, but this program cannot predict its time",
+                              fmt::join(unpriced, ", "), several ? "are" : "is"));
 }
 
 // Bytes are counted in 63 bits: the widest tensor of a layer times the layers that a stage may hold must fit.
@@ -72,9 +71,9 @@ void check_adapters(const Job& job) {
     if (!t.adapted_layers.empty()) throw UserError("training.lora.modules have no adapters; set training.lora.rank");
     if (t.adapts_experts) throw UserError("training.lora.experts have no adapters; set training.lora.rank");
     if (t.learns_ends)
-      throw UserError("training.lora.ends: everything learns; set training.lora.rank, or leave it out");
+      throw UserError("training.lora.ends: every parameter is trained; set training.lora.rank, or leave it out");
     if (t.frozen_precision != models::FrozenPrecision::training)
-      throw UserError("training.frozen_precision: everything learns; set training.lora.rank, or leave it out");
+      throw UserError("training.frozen_precision: every parameter is trained; set training.lora.rank, or leave it out");
     return;
   }
   const auto refuse = [](bool wrong, const char* what) {
@@ -83,17 +82,18 @@ void check_adapters(const Job& job) {
   refuse(job.framework.native_kernels, "this program's own kernels train every parameter");
   const bool latent = job.model.mla || std::any_of(job.model.listed.begin(), job.model.listed.end(),
                                                    [](const auto& row) { return row.spec.mixer.mla.has_value(); });
-  refuse(latent || job.model.skips() > 0, "adapters are not known beside latent attention or skips");
+  refuse(latent || job.model.skips() > 0, "adapters are not supported with latent attention or skips");
   refuse(t.learns_ends && (job.model.tie_embeddings || job.model.mtp_layers > 0 || job.copies > 1),
-         "'ends' are copies, which are not known of a tied table, beside multi-token prediction or in both directions");
+         "'ends' trains copies, which are not supported with a tied table, multi-token prediction or bidirectional "
+         "schedules");
   const auto fc = [&](models::AdaptedLayer layer) { return t.adapts(layer); };
   if (t.adapts_experts && !job.model.is_moe())
     throw UserError("training.lora.experts: the model has none; leave it out");
   if (t.adapts_experts && !fc(models::AdaptedLayer::linear_fc1) && !fc(models::AdaptedLayer::linear_fc2))
     throw UserError(
         "training.lora.experts: their layers are linear_fc1 and linear_fc2; add one to training.lora.modules");
-  refuse(t.updates_at_once(), "adapters are not known with optimizers that step inside the backward");
-  refuse(job.data_parallel.served(), "servers would hold what is frozen");
+  refuse(t.updates_at_once(), "adapters are not supported with optimizers that step inside the backward");
+  refuse(job.data_parallel.served(), "servers would hold frozen parameters");
   refuse(t.offload.states() || t.offload.tiles > 1, "frozen parameters have no states that could leave the GPU");
 }
 
@@ -130,7 +130,7 @@ void check_updates_at_once(const Job& job) {
   if (!job.training.updates_at_once()) {
     if (job.training.clipping != GradientClipping::none)
       throw UserError(
-          "gradient_clipping is of optimizers that step inside the backward; that of others is part of "
+          "gradient_clipping is for optimizers that step inside the backward; for others it is part of "
           "framework.optimizer_bytes: leave it out, or set training.optimizer to lomo");
     if (const auto why = refusal(job); !why.empty())
       throw UserError(fmt::format("optimizer {}: {}", job.training.optimizer->name, why));
@@ -145,36 +145,36 @@ void check_updates_at_once(const Job& job) {
                     optimizer.name, what));
   };
   if (on_request && !optimizer.may_in_backward)
-    throw UserError(fmt::format("training.optimizer_in_backward is not of {}; leave it out", optimizer.name));
+    throw UserError(fmt::format("training.optimizer_in_backward does not apply to {}; leave it out", optimizer.name));
   if (on_request && (p.data * p.context > 1 || job.framework.native_kernels))
     refuse(job.framework.native_kernels
-               ? "this program's own kernels step once, behind the backward; leave training.optimizer_in_backward out"
-               : "it is known of one replica; set parallelism.data and context to 1, or leave "
+               ? "this program's own kernels step once, after the backward; leave training.optimizer_in_backward out"
+               : "it is supported with one replica only; set parallelism.data and context to 1, or leave "
                  "training.optimizer_in_backward out");
   if (on_request && job.training.clipping != GradientClipping::none)
-    refuse("nobody knows the norm of all gradients by then; leave gradient_clipping out");
+    refuse("the norm of all gradients is not known by then; leave gradient_clipping out");
   if (job.microbatches > 1)
-    refuse(fmt::format("it cannot add up {} micro-batches; set batch.micro so that there is one per pipeline",
+    refuse(fmt::format("it cannot accumulate {} micro-batches; set batch.micro so that there is one per pipeline",
                        job.microbatches));
   if (on_request) return;
   if (job.framework.native_kernels && p.zero > 0)
     refuse("there are no states for zero to shard; set parallelism.zero to 0");
   if (!job.framework.native_kernels && p.zero != 3 && p.data * p.context > 1)
-    refuse("frameworks reduce it over replicas with zero 3 alone; set parallelism.zero to 3");
+    refuse("frameworks support it over replicas with zero 3 only; set parallelism.zero to 3");
   if (!job.framework.native_kernels && p.zero == 3 && p.data * p.context == 1)
     refuse("there is nothing that zero 3 could shard over one GPU; set parallelism.zero to 0");
   if (const auto why = refusal(job); !why.empty()) refuse(why);
   if (job.training.norms_first() && p.pipeline > 1)
-    refuse("nobody runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
+    refuse("no framework runs the backward of a pipeline twice for a norm; set parallelism.pipeline to 1");
   if (job.framework.native_kernels && job.training.norms_first() && (p.tensor > 1 || job.model.is_moe()))
     refuse(
-        "this program's own kernels add up the norm of what one rank has whole; set parallelism.tensor to 1 and "
+        "this program's own kernels compute the norm of whole parameters only; set parallelism.tensor to 1 and "
         "choose a model without experts");
   if (job.training.scales_loss() && !job.training.norms_first())
     refuse(
-        "an overflow must be known before anything is updated, and the backward that takes norms finds out; set "
+        "an overflow must be detected before any update, which the backward for norms does; set "
         "gradient_clipping to norm");
-  if (job.pieces > 1) refuse("a piece of a sequence has a part of it; set schedule to 1f1b");
+  if (job.pieces > 1) refuse("a piece of a sequence gives a part of it only; set schedule to 1f1b");
   if (job.model.tie_embeddings && job.model.family != models::Family::mlp)
     refuse("a tied embedding gets gradients at both ends of the network; set model.tie_embeddings to false");
 }
@@ -188,22 +188,23 @@ void check_vocabulary(const Job& job) {
   };
   refuse(p.pipeline == 1, "there is one rank");
   refuse(job.framework.native_kernels, "this program's own kernels compute losses in one piece");
-  refuse(job.model.family == models::Family::mlp || job.model.skips() > 0, "the model has no chain from end to end");
-  refuse(job.model.mtp_layers > 0, "it is not known with multi-token prediction");
-  refuse(job.model.vision.has_value(), "it is not known with a tower in front of the model");
+  refuse(job.model.family == models::Family::mlp || job.model.skips() > 0, "the model is not one chain of layers");
+  refuse(job.model.mtp_layers > 0, "it is not supported with multi-token prediction");
+  refuse(job.model.vision.has_value(), "it is not supported with a tower in front of the model");
   refuse(!p.layouts.empty(), "stages with layouts of their own have ranks that do not match");
-  refuse(p.zero > 1, "it is not known with ZeRO-2 and 3");
-  refuse(job.training.leaves_device() || job.training.offload.tiles > 1, "it is not known with offloading");
-  refuse(job.training.updates_at_once(), "it is not known with optimizers that step inside the backward");
-  refuse(job.data_parallel.served(), "it is not known with parameter servers");
-  refuse(!job.partition.layout.empty(), "layers alone are dealt to stages, evenly or as partition.layers says");
+  refuse(p.zero > 1, "it is not supported with ZeRO-2 and 3");
+  refuse(job.training.leaves_device() || job.training.offload.tiles > 1, "it is not supported with offloading");
+  refuse(job.training.updates_at_once(), "it is not supported with optimizers that step inside the backward");
+  refuse(job.data_parallel.served(), "it is not supported with parameter servers");
+  refuse(!job.partition.layout.empty(), "its stages get layers alone, evenly or as partition.layers says");
 }
 
 void check_vision(const Job& job) {
   if (!job.model.vision) return;
   if (job.pieces > 1)
     throw UserError(
-        "the schedule cuts sequences in pieces, and nobody is known to do that to pictures in 'model.vision'; choose "
+        "the schedule splits sequences into pieces, and no known framework does that to pictures in 'model.vision'; "
+        "choose "
         "another one");
   if (const auto tokens = job.model.vision->tokens; tokens > job.batch.sequence)
     throw UserError(fmt::format("model.vision.tokens {} are more than a sequence has, {}; at most {}", tokens,
@@ -219,11 +220,11 @@ void check_documents(const Job& job) {
   if (job.framework.native_kernels) {
     if (!batch.packed)
       throw UserError(
-          "batch.packing: this program's own kernels know no padding; set it to pack, or leave lengths out");
-    refuse(job.model.family == models::Family::mlp, "the rows of an mlp are no tokens of documents");
+          "batch.packing: this program's own kernels do not support padding; set it to pack, or leave lengths out");
+    refuse(job.model.family == models::Family::mlp, "the rows of an mlp are not tokens of documents");
     if (batch.document_mask && !job.training.causal)
       throw UserError(
-          "batch.document_mask: this program's own kernels part documents under a causal mask alone; set "
+          "batch.document_mask: this program's own kernels separate documents under a causal mask only; set "
           "training.causal to true, or leave document_mask out");
     if (batch.document_mask && has_states(job.model))
       throw UserError(
@@ -262,9 +263,9 @@ void refuse_copies(const Job& job) {
     refuse(own && job.model.is_moe(),
            "experts have other replicas, among which this program's own kernels share states");
     if (own && copies && p.shard * p.context == 1)
-      throw UserError("parallelism.shard: a rank shares its states with no other; set parallelism.zero to 0");
-    refuse(own && job.training.offload.any(), "this program's own kernels know no copies of what leaves the device");
-    refuse(job.copies > 1, "it is not known with schedules that train two copies of the model");
+      throw UserError("parallelism.shard: no states are shared; set parallelism.zero to 0");
+    refuse(own && job.training.offload.any(), "this program's own kernels do not support copies of offloaded states");
+    refuse(job.copies > 1, "it is not supported with schedules that train two copies of the model");
     refuse(!p.layouts.empty(), "stages with layouts of their own share states among all replicas");
   }
 }

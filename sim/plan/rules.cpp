@@ -110,8 +110,7 @@ struct Checks {
           "or 3, or leave 'shard' out");
     else if (p.expert * p.expert_tensor > 1)
       add("parallelism.shard",
-          "copies of groups that share states are not known with experts over several GPUs; leave "
-          "'shard' or 'expert' out");
+          "'shard' is not supported with experts over several GPUs; leave 'shard' or 'expert' out");
     else if (training.updates_at_once())
       add("parallelism.shard", "an optimizer that steps inside the backward sums whole gradients; leave 'shard' out");
     else if (training.offload.one_owner)
@@ -124,7 +123,7 @@ struct Checks {
     if (!model.is_moe()) return;
     const bool placed = experts.balance != models::ExpertBalance::none;
     if (experts.redundant > 0 && !placed)
-      add("experts.redundant", "'redundant' needs 'balance': eplb or best say of which experts there are replicas");
+      add("experts.redundant", "'redundant' needs 'balance': eplb or best, which choose the experts to replicate");
     else if (experts.redundant > 0 && (model.experts + experts.redundant) % p.expert != 0)
       add("experts.redundant",
           fmt::format("'redundant' {}: {} experts and {} replicas do not divide over 'expert' {}{}", experts.redundant,
@@ -132,7 +131,7 @@ struct Checks {
                       nearest(experts.redundant, 0, experts.redundant + p.expert,
                               [&](std::int64_t n) { return (model.experts + n) % p.expert == 0; })));
     if (experts.every && !placed)
-      add("experts.every", "'every' needs 'balance': eplb or best say where experts go then");
+      add("experts.every", "'every' needs 'balance': eplb or best, which place the experts again");
     const auto said = [&](std::size_t loads, const char* what) {
       if (std::int64_t(loads) != model.experts)
         add("experts.skew", fmt::format("{} has {} loads, but a layer of model '{}' has {} experts", what, loads,
@@ -146,18 +145,18 @@ struct Checks {
     if (p.context == 1) return;
     if (model.family == models::Family::mlp) {
       add("parallelism.context",
-          fmt::format("'context' {} cuts a sequence, and family 'mlp' has none; leave it out", p.context));
+          fmt::format("'context' {} splits sequences, and family 'mlp' has none; leave it out", p.context));
       return;
     }
     if (training.attention == models::AttentionKind::unfused)
-      add("training.attention",
-          fmt::format("'context' {} cuts a sequence, whose scores are whole in unfused attention; set 'attention' to "
-                      "flash, or leave 'context' out",
-                      p.context));
+      add("training.attention", fmt::format("'context' {} splits sequences, and unfused attention computes the scores "
+                                            "of whole ones; set 'attention' to "
+                                            "flash, or leave 'context' out",
+                                            p.context));
     if (training.context == models::ContextKind::ring &&
         any([](const models::LayerSpec& layer) { return layer.mixer.sees_part(); }))
       add("training.context",
-          "'ring' sends keys and values past queries that do not see them, which no framework does; set "
+          "'ring' would pass keys and values to queries that cannot see them, which no framework does; set "
           "'training.context' to all-gather or all-to-all");
     if (training.context != models::ContextKind::all_to_all || model.heads % p.tensor != 0) return;
     const std::int64_t heads = model.heads / p.tensor;
@@ -169,7 +168,7 @@ struct Checks {
     if (!legal(p.context))
       add("parallelism.context",
           fmt::format("'context' {} does not divide the {} heads and {} kv_heads of a GPU (model '{}' over tensor {}), "
-                      "which 'all-to-all' of 'training.context' deals out{}",
+                      "which 'all-to-all' of 'training.context' distributes{}",
                       p.context, heads, model.kv_heads / p.tensor, model.name, p.tensor,
                       nearest(p.context, 1, heads, legal)));
   }
@@ -197,20 +196,22 @@ std::vector<Violation> broken_by_pieces(const models::Transformer& model, const 
   if (pieces == 1) return all;
   const auto add = [&](const char* key, std::string rule) { all.push_back({key, std::move(rule)}); };
   if (model.family == models::Family::mlp)
-    add("schedule", "the schedule cuts sequences in pieces, and family 'mlp' has none; choose another one");
+    add("schedule", "the schedule splits sequences into pieces, and family 'mlp' has no sequences; choose another one");
   else if (!training.causal)
     add("training.causal",
-        "the schedule sends the first tokens of a sequence before the others, which 'causal' false lets them see; "
+        "the schedule computes the first tokens of a sequence before the later ones, which 'causal: false' lets them "
+        "see; "
         "choose another one");
   else if (training.attention == models::AttentionKind::unfused)
     add("training.attention",
-        "the schedule cuts sequences, whose scores are whole in unfused attention; set 'attention' to flash, or choose "
+        "the schedule splits sequences, and unfused attention computes the scores of whole ones; set 'attention' to "
+        "flash, or choose "
         "another one");
   else if (p.context > 1)
-    add("parallelism.context",
-        fmt::format("'context' {} cuts sequences that the schedule cuts in {} pieces; set 'context' to 1, or choose "
-                    "another schedule",
-                    p.context, pieces));
+    add("parallelism.context", fmt::format("'context' {} splits sequences that the schedule already splits into {} "
+                                           "pieces; set 'context' to 1, or choose "
+                                           "another schedule",
+                                           p.context, pieces));
   else if (batch.sequence % pieces != 0)
     add("schedule.pieces", fmt::format("'pieces' {} does not divide the {} tokens of a sequence{}", pieces,
                                        batch.sequence, nearest_divisor(pieces, batch.sequence)));
@@ -245,13 +246,15 @@ std::vector<Violation> broken_by_servers(const models::Training& training, const
   for (const auto& [key, degree] : degrees)
     if (degree > 1)
       add(fmt::format("parallelism.{}", key).c_str(),
-          fmt::format("'{}' {} does not go with parameter servers: every worker holds the whole model; set it to 1, or "
-                      "'data_parallel' to all-reduce",
-                      key, degree));
+          fmt::format(
+              "'{}' {} cannot be combined with parameter servers: every worker holds the whole model; set it to 1, or "
+              "'data_parallel' to all-reduce",
+              key, degree));
   if (p.zero > 0)
     add("parallelism.zero",
-        fmt::format("'zero' {} shards what servers hold already; set it to 0, or 'data_parallel' to all-reduce",
-                    p.zero));
+        fmt::format(
+            "'zero' {} would shard what the servers already hold; set it to 0, or 'data_parallel' to all-reduce",
+            p.zero));
   if (training.updates_at_once())
     add("training.optimizer",
         "an optimizer that steps inside the backward leaves no gradients to push to parameter servers; use adamw or "
@@ -259,7 +262,7 @@ std::vector<Violation> broken_by_servers(const models::Training& training, const
         "or set 'data_parallel' to all-reduce");
   if (training.scales_loss())
     add("training.loss_scaling",
-        "an overflow must be known before anything is updated, and servers update part by part; leave 'loss_scaling' "
+        "an overflow must be detected before any update, and servers update part by part; leave 'loss_scaling' "
         "out, or set 'data_parallel' to all-reduce");
   if (training.offload.any() || training.cuts_checkpoints())
     add(training.offload.any() ? "training.offload" : "training.partition_activations",
@@ -267,7 +270,7 @@ std::vector<Violation> broken_by_servers(const models::Training& training, const
         "'data_parallel' to all-reduce");
   if (training.buffers != models::Buffers::framework)
     add("training.buffers",
-        "'buffers' are of reductions among replicas, and gradients go to parameter servers bucket by bucket; leave it "
+        "'buffers' are for reductions among replicas, and parameter servers get gradients bucket by bucket; leave it "
         "out, or set 'data_parallel' to all-reduce");
   if (data.placement == DataParallel::Placement::colocated && data.servers > p.data)
     add("data_parallel.servers",
@@ -275,14 +278,14 @@ std::vector<Violation> broken_by_servers(const models::Training& training, const
                     data.servers, p.data, p.data));
   if (data.unbounded() && data.update == DataParallel::Update::worker)
     add("data_parallel.delay",
-        "'unbounded' waits for nobody, and 'update: worker' for the sum of all; set 'update' to server, or 'delay' to "
+        "'unbounded' waits for no worker, and 'update: worker' waits for the sum of all; set 'update' to server, or "
+        "'delay' to "
         "a "
         "number");
   else if (data.unbounded() && framework.native_kernels)
     add("data_parallel.delay",
-        "'unbounded' updates in an order that no serial run repeats, and this program's own kernels train what one "
-        "rank "
-        "can be asked for; set 'delay' to a number, or name a framework");
+        "'unbounded' updates in an order that no serial run repeats, and this program's own kernels are checked "
+        "against one; set 'delay' to a number, or name a framework");
   return all;
 }
 
@@ -325,8 +328,8 @@ std::vector<Violation> broken_by_sequence(const models::Transformer& model, cons
                       double(model.experts_per_token) / double(model.experts);
   if (mean * *experts.capacity < 1)
     all.push_back({"experts.capacity",
-                   fmt::format("'capacity' {:.4g} leaves an expert {:.2g} of the {:.4g} tokens that it gets of a "
-                               "micro-batch on the mean; at least {:.4g}",
+                   fmt::format("'capacity' {:.4g} leaves an expert {:.2g} of the {:.4g} tokens of a micro-batch that "
+                               "it gets on average; at least {:.4g}",
                                *experts.capacity, mean * *experts.capacity, mean, std::ceil(1e4 / mean) / 1e4)});
   return all;
 }

@@ -21,12 +21,13 @@ struct ShardChecks {
 
   // What whole parameters need that are gathered in another way than all of them from all.
   void gathered(const char* key, const char* name) {
-    refuse(key, over_gpus(),
-           fmt::format("'{}' is not known with experts over several GPUs; leave it out, or set 'expert' to 1", name));
+    refuse(
+        key, over_gpus(),
+        fmt::format("'{}' is not supported with experts over several GPUs; leave it out, or set 'expert' to 1", name));
     refuse(key, training.updates_at_once(),
-           fmt::format("'{}' is not known with optimizers that step inside the backward; leave it out", name));
+           fmt::format("'{}' is not supported with optimizers that step inside the backward; leave it out", name));
     refuse(key, training.offload.parameters != Tier::device || training.offload.one_owner || training.offload.tiles > 1,
-           fmt::format("'{}' is of parameters that stay on their GPUs and are whole layers; leave it or "
+           fmt::format("'{}' applies to parameters that stay on their GPUs as whole layers; leave it or "
                        "'training.offload' out",
                        name));
   }
@@ -47,22 +48,21 @@ struct ShardChecks {
                          *kReshard = "training.fsdp.reshard_after_forward";
     const auto needs_zero_3 = [&](const char* key, const char* name) {
       refuse(key, p.zero != 3,
-             fmt::format("'{}' is of parameters that 'zero' 3 shares (zero is {}); leave it out", name, p.zero));
-      refuse(key, p.data * p.context == 1, fmt::format("'{}': one GPU shares nothing; leave it out", name));
+             fmt::format("'{}' applies to parameters that 'zero' 3 shards (zero is {}); leave it out", name, p.zero));
+      refuse(key, p.data * p.context == 1, fmt::format("'{}': with one GPU nothing is sharded; leave it out", name));
     };
     if (p.secondary_shard > 0) {
       needs_zero_3(kSecond, "secondary_shard");
       refuse(kSecond, training.reshard_over > 0,
-             "'secondary_shard' and a number for 'reshard_after_forward' both say who gathers again; leave one of them "
-             "out");
-      refuse(kSecond, copies(),
-             "a second copy beside copies of 'shard' is not known; leave one of 'secondary_shard' and 'shard' out");
+             "'secondary_shard' and a number for 'reshard_after_forward' both say over which GPUs the backward "
+             "gathers; leave one of them out");
+      refuse(kSecond, copies(), "'secondary_shard' and 'shard' cannot be combined; leave one of them out");
       again(kSecond, "secondary_shard", p.secondary_shard);
     }
     if (training.reshard_over > 0 && p.zero == 3) {
       // torch, _fsdp_param.py, to_sharded_post_forward: "Resharding to smaller mesh with TP is not supported yet".
       refuse(kReshard, p.tensor > 1,
-             "'reshard_after_forward': FSDP2 takes a number without tensor parallelism only; set it to true or false");
+             "'reshard_after_forward': FSDP2 takes a number only without tensor parallelism; set it to true or false");
       again(kReshard, "reshard_after_forward", training.reshard_over);
     }
     sound = true;
@@ -81,10 +81,10 @@ struct ShardChecks {
       refuse(kReductions, bytes_per_element(training.gradient_precision) != 2,
              "'quantised_reductions' sends gradients of 16 bits in 4; set 'gradient_precision' to bf16 or fp16");
       refuse(kReductions, p.context > 1,
-             "'quantised_reductions' exchanges among replicas, and is not known with 'context'; leave it out");
-      refuse(kReductions, copies(), "'quantised_reductions' is not known with copies of 'shard'; leave it out");
+             "'quantised_reductions' exchanges among replicas, and is not supported with 'context'; leave it out");
+      refuse(kReductions, copies(), "'quantised_reductions' is not supported with copies of 'shard'; leave it out");
       refuse(kReductions, training.offload.gradients != Tier::device,
-             "'quantised_reductions' is not known with gradients that leave the GPU; leave it out");
+             "'quantised_reductions' is not supported with gradients that leave the GPU; leave it out");
       gathered(kReductions, "quantised_reductions");
     }
     return std::move(all);

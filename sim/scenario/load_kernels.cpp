@@ -91,7 +91,7 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
                                                      {"host_time_per_kernel", framework.host_seconds_per_kernel > 0}};
   for (const auto& [knob, set] : knobs)
     refuse(fmt::format("framework.{}", knob), set,
-           fmt::format("has 'native_kernels', which know no '{}'; leave it out", knob));
+           fmt::format("has 'native_kernels', which do not support '{}'; leave it out", knob));
   if (!model) return;
   const bool llama = model->family == models::Family::llama, moe = model->family == models::Family::moe;
   if (moe) check_own_experts(context, root, framework, *model, experts);

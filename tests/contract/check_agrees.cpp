@@ -61,7 +61,7 @@ TEST_CASE("what has no price is refused in one message, after every rule was che
   CHECK(refused({"model=mixtral-8x7b", "cluster.nodes=8", "parallelism={expert: 8, context: 2}",
                  "framework.expert_overlap=true"}) ==
         "--set parallelism={expert: 8, context: 2}: error: framework.expert_overlap beside a ring of context is not "
-        "priced yet: what the scenario says is right, but nobody knows how long it takes");
+        "priced yet: the scenario is valid, but this program cannot predict its time");
 }
 
 TEST_CASE("a sequence that is cut over GPUs, in every way") {

@@ -268,9 +268,9 @@ TEST_CASE("what no rule allows is refused with the way out") {
   refused({"training.offload={parameters: nvme}"}, "set training.offload.optimizer to nvme");
   refused({"training.offload={optimizer: host, gradients: nvme}"}, "set training.offload.optimizer to nvme");
   refused({"training.offload={activations: host}", "training.recompute=none"}, "set training.recompute to full");
-  refused({"training.offload={activations: {share: 0.5}}"}, "of layers that keep what they made");
+  refused({"training.offload={activations: {share: 0.5}}"}, "for layers that keep their activations");
   refused({"training.offload={activations: {to: nvme, share: 0.5}}", "training.recompute=none"}, "set it to host");
-  refused({"training.offload={optimizer: host, delayed_update: true}"}, "gradients of the step before");
+  refused({"training.offload={optimizer: host, delayed_update: true}"}, "gradients of the previous step");
   refused({"training.offload={optimizer: host, owner: one}"}, "which of several replicas");
   refused(with(kSixteen, {"parallelism.zero=0", "training.offload={optimizer: host}"}),
           "parallelism.zero to 1, 2 or 3");

@@ -81,7 +81,7 @@ TEST_CASE("what own kernels do not see is refused by name") {
   };
   CHECK_THROWS_WITH_AS(
       refusal({"parallelism={context: 2, data: 1}", "training.context=ring", "model.mixer={window: 5}"})(),
-      doctest::Contains("'ring' sends keys and values past queries that do not see them"), UserError);
+      doctest::Contains("'ring' would pass keys and values to queries that cannot see them"), UserError);
   CHECK_THROWS_WITH_AS(refusal({"training.causal=false", "model.mixer={window: 5}"})(),
                        doctest::Contains("windows or chunks without a causal mask"), UserError);
   CHECK_THROWS_WITH_AS(refusal({"model.mixer={sparse: 5, index_heads: 2, index_dim: 8}"})(),

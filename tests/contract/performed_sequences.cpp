@@ -146,12 +146,13 @@ TEST_CASE("what pieces of a sequence cannot be is refused") {
                        doctest::Contains("'pieces' 3 does not divide the 16 tokens of a sequence; nearest: 2 or 4"),
                        UserError);
   CHECK_THROWS_WITH_AS(refusal({"schedule=seq1f1b", "training.causal=false"})(),
-                       doctest::Contains("sends the first tokens of a sequence before the others"), UserError);
+                       doctest::Contains("computes the first tokens of a sequence before the later ones"), UserError);
   CHECK_THROWS_WITH_AS(refusal({"schedule=seq1f1b", "parallelism={context: 2, data: 1}"})(),
                        doctest::Contains("set 'context' to 1, or choose another schedule"), UserError);
   CHECK_THROWS_WITH_AS(refusal({"schedule=seq1f1b", "training.optimizer=lomo", "parallelism={pipeline: 2}",
                                 "batch.global=1", "model.tie_embeddings=false"})(),
-                       doctest::Contains("a piece of a sequence has a part of it; set schedule to 1f1b"), UserError);
+                       doctest::Contains("a piece of a sequence gives a part of it only; set schedule to 1f1b"),
+                       UserError);
   CHECK_THROWS_WITH_AS(train(kMlp, {"schedule=seq1f1b"}), doctest::Contains("family 'mlp' has none"), UserError);
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("copies of shards that own kernels do not know are refused by name") {
                        doctest::Contains("set parallelism.zero to 0"), UserError);
   CHECK_THROWS_WITH_AS(
       refusal(kSmall, {shards, "batch.global=8", "training.optimizer=adamw", "training.offload={optimizer: host}"})(),
-      doctest::Contains("no copies of what leaves the device"), UserError);
+      doctest::Contains("do not support copies of offloaded states"), UserError);
   CHECK_NOTHROW(
       explore::load_performable(kGpt, with(kSmall, {shards, "batch.global=8"}), backend::Compute::real, "cuda"));
 }

@@ -165,7 +165,7 @@ TEST_CASE("tiles of operators that stay whole are refused") {
   refused({"parallelism.zero=2"}, "set parallelism.zero to 3, or training.offload.parameters to host");
   refused({"parallelism.zero=0"}, "set parallelism.zero to 3, or training.offload.parameters to host");
   refused({"cluster.gpus=1", "parallelism={data: 1}", "batch.global=2"}, "training.offload.parameters to host");
-  refused({"training.optimizer=lomo", "batch.global=16", "batch.micro=1"}, "tensor by tensor");
+  refused({"training.optimizer=lomo", "batch.global=16", "batch.micro=1"}, "whole tensors, not tiles");
   refused(
       {"framework={use: titan-2024, async_tensor: true}", "parallelism={data: 8, tensor: 2, zero: 3, sequence: true}"},
       "'framework.async_tensor'");

@@ -124,7 +124,7 @@ TEST_CASE("context cuts the sequence") {
   CHECK(errors_of("version: 1\nmodel: {family: mlp, layers: 2, hidden: 8}\nparallelism: {context: 2}\n"
                   "cluster: {use: dgx-h100}\nbatch: {global: 2}\nframework: native\n"
                   "training: {precision: fp32, optimizer: sgd}\n") ==
-        Lines{"3:24: 'context' 2 cuts a sequence, and family 'mlp' has none; leave it out"});
+        Lines{"3:24: 'context' 2 splits sequences, and family 'mlp' has none; leave it out"});
 }
 
 TEST_CASE("all-to-all deals out the heads of a GPU") {
@@ -142,14 +142,14 @@ TEST_CASE("all-to-all deals out the heads of a GPU") {
                      "nodes: 4", "nodes: 8") +
                 "training: {context: all-to-all}\n") ==
       Lines{"4:35: 'context' 16 does not divide the 8 heads and 2 kv_heads of a GPU (model 'mixtral-8x7b' over tensor "
-            "4), which 'all-to-all' of 'training.context' deals out; nearest: 8"});
+            "4), which 'all-to-all' of 'training.context' distributes; nearest: 8"});
 }
 
 TEST_CASE("experts: capacity, skew, placement") {
   CHECK(
       more("experts: {capacity: 0.0001}\n") ==
       Lines{
-          "6:21: 'capacity' 0.0001 leaves an expert 0.051 of the 512 tokens that it gets of a micro-batch on the mean; "
+          "6:21: 'capacity' 0.0001 leaves an expert 0.051 of the 512 tokens of a micro-batch that it gets on average; "
           "at least 0.002"});
   CHECK(more("experts: {capacity: none}\n") ==
         Lines{"6:21: 'capacity' must be a number above 0, or dropless; found the text 'none'"});
@@ -163,11 +163,11 @@ TEST_CASE("experts: capacity, skew, placement") {
       Lines{
           "6:17: 'skew' must be uniform, natural, {zipf: A}, a list of loads or {trace: FILE}; found the text 'even'"});
   CHECK(more("experts: {redundant: 8}\n") ==
-        Lines{"6:22: 'redundant' needs 'balance': eplb or best say of which experts there are replicas"});
+        Lines{"6:22: 'redundant' needs 'balance': eplb or best, which choose the experts to replicate"});
   CHECK(more("experts: {balance: eplb, redundant: 3}\n") ==
         Lines{"6:37: 'redundant' 3: 8 experts and 3 replicas do not divide over 'expert' 8; nearest: 0 or 8"});
   CHECK(more("experts: {every: 10}\n") ==
-        Lines{"6:18: 'every' needs 'balance': eplb or best say where experts go then"});
+        Lines{"6:18: 'every' needs 'balance': eplb or best, which place the experts again"});
   CHECK(errors_of(kGood + "experts: {capacity: 1}\n") ==
         Lines{"7:10: 'experts' says how tokens are routed to experts, and model 'gpt3-175b' has none; leave it out"});
 }

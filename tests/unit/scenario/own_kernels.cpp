@@ -103,7 +103,7 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
   CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
         "6:61: framework 'native' takes back no steps of sgd; use adamw, or 'optimizer_sync: barrier'");
   CHECK(joined(kTiny + "framework: {use: native, dropout: true}\n") ==
-        "7:35: framework 'native' has 'native_kernels', which know no 'dropout'; leave it out");
+        "7:35: framework 'native' has 'native_kernels', which do not support 'dropout'; leave it out");
 }
 
 TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name") {
