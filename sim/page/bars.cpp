@@ -21,8 +21,10 @@ Rgb color_of_part(const Bars& bars, std::size_t part) {
   return part < bars.colors.size() ? bars.colors[part] : series(part);
 }
 
+ElidedRows fold_of(const Bars& bars) { return elided_rows(std::uint32_t(bars.rows.size()) + bars.left_out, kMostBars); }
+
 std::string words_of(const Bars& bars, const Bars::Row& row) {
-  return show_amount(total(row), bars.unit) + (row.more.empty() ? "" : "  " + row.more);
+  return show_amount(total(row), bars.unit) + (row.more.empty() ? "" : " \xc2\xb7 " + row.more);
 }
 
 // On a wide page names are to the left of the bars, on a narrow one above them. What a bar comes to is beside it, never
@@ -64,13 +66,13 @@ class BarsPicture {
     const bool limited = bars_.limit && *bars_.limit <= most_;
     if (limited) y += px(12);
     const Length top = y;
-    const ElidedRows fold = elided_rows(std::uint32_t(bars_.rows.size()), kMostBars);
+    const ElidedRows fold = fold_of(bars_);
     for (std::uint32_t r = 0; r < bars_.rows.size(); ++r) {
       if (fold.hidden && r == fold.first) {
         out_.label(left_, y + px(13), fmt::format("\xe2\x8b\xae {} more", fold.hidden),
                    fmt::format("font-size=\"11\" {}", kMuted));
         y += kBar + kBetween;
-        r += fold.hidden;
+        r = std::uint32_t(bars_.rows.size()) - fold.last;
       }
       row(bars_.rows[r], y);
     }
@@ -167,6 +169,7 @@ Table table_of(const Bars& bars) {
   if (sums) table.head.push_back("together");
   for (std::size_t r = 0; r < bars.rows.size(); ++r) {
     const auto& row = bars.rows[r];
+    if (bars.left_out && r == fold_of(bars).first) table.rows.push_back({{"..."}});
     auto& cells = table.rows.emplace_back();
     cells.push_back({row.name});
     for (const auto p : parts) {

@@ -25,7 +25,7 @@ inline constexpr std::array kFillings{Filling{'F', "forward", {66, 122, 214}},
                                       Filling{'D', "data collectives", {170, 70, 110}},
                                       Filling{'C', "context collectives", {150, 120, 60}},
                                       Filling{'E', "expert collectives", {60, 140, 190}},
-                                      Filling{'P', "messages between stages", {110, 120, 135}},
+                                      Filling{'P', "messages", {110, 120, 135}},
                                       Filling{'M', "copies between tiers, host, disks", {90, 150, 120}},
                                       Filling{'K', "kernels, measured", {88, 112, 160}},
                                       Filling{'N', "communication of no known group", {150, 132, 140}}};

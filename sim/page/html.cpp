@@ -1,6 +1,7 @@
 // A page as one HTML document.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 
@@ -67,7 +68,8 @@ std::string html_of(const Table& given) {
   html += "</tr></thead><tbody>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
-    for (std::size_t c = 0; c < row.size(); ++c) html += cell("td", c, value(row[c]));
+    for (std::size_t c = 0; c < std::max(row.size(), table.head.size()); ++c)
+      html += cell("td", c, c < row.size() ? value(row[c]) : "");
     html += "</tr>\n";
   }
   return html + "</tbody></table></div>\n";

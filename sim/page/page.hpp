@@ -62,7 +62,7 @@ enum class Unit : std::uint8_t { none, seconds, bytes, share, change, error, mon
 // "1.2 s", "79.1 GiB", "38.2 %", "+1.25 %", "-4.1 %", "1,200", "50 GB/s".
 std::string show_amount(double amount, Unit unit);
 
-// Stacked bars, one per row; beyond kMostBars rows the middle is left out.
+// Stacked bars, one per row; beyond kMostBars rows the middle is left out, by the drawing or by who fills it.
 inline constexpr std::uint32_t kMostBars = 48;
 struct Bars {
   struct Row {
@@ -73,6 +73,7 @@ struct Bars {
   std::vector<std::string> parts = {};
   std::vector<Rgb> colors = {};  // by part; empty: series()
   std::vector<Row> rows = {};
+  std::uint32_t left_out = 0;  // further rows in the middle: `rows` are the first and the last ones
   Unit unit = Unit::none;
   std::optional<double> limit = {};  // a line across all bars, in `unit`
   std::string limit_name = {};

@@ -79,12 +79,20 @@ Page against_page(const Predictions& predictions) {
   for (const auto& [left, title] : {std::pair("family", "Publisher, GPU and framework"),
                                     {"framework", "Frameworks"},
                                     {"gpu", "GPUs"},
-                                    {"cause", "Causes"}})
-    forecasts.blocks.push_back(
-        {title,
-         shown.table(std::string("/forecasts/") + left, {"rows", "mean", "forecast", "bias", "not_forecast"}, left), "",
-         "Forecast: without the constants that these runs alone gave."});
-  page.sections.push_back(std::move(forecasts));
+                                    {"cause", "Causes"}}) {
+    auto table =
+        shown.table(std::string("/forecasts/") + left, {"rows", "mean", "forecast", "bias", "not_forecast"}, left);
+    if (table.rows.empty()) continue;
+    if (std::all_of(table.rows.begin(), table.rows.end(), [](const auto& row) { return row.back().text.empty(); })) {
+      table.head.pop_back();
+      for (auto& row : table.rows) row.pop_back();
+    }
+    forecasts.blocks.push_back({title, std::move(table)});
+  }
+  if (!forecasts.blocks.empty()) {
+    forecasts.blocks.back().note = "Forecast: without the constants that these runs alone gave.";
+    page.sections.push_back(std::move(forecasts));
+  }
   page.sections.push_back(
       {"Furthest off", {{"Where the predicted time goes, as a share of the measured", worst(predictions), "worst"}}});
   page.sections.push_back(

@@ -55,6 +55,7 @@ Bars breakdown_bars(const Result& answer) {
   const auto& graph = answer.graph();
   const auto count = std::uint32_t(graph.ranks().size());
   const auto fold = elided_rows(count, kMostBars);
+  bars.left_out = fold.hidden;
   for (std::uint32_t r = 0; r < count; ++r) {
     if (fold.hidden && r == fold.first) r += fold.hidden;
     const auto& rank = graph.ranks()[r];

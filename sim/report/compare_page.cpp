@@ -28,6 +28,10 @@ class ComparePage {
     return name;
   }
 
+  std::string of_memory() const { return abstract_ ? "memory of the worst rank" : "memory of a GPU"; }
+  std::string note_of_memory() const {
+    return abstract_ ? "In the unit of the scenario; without one, micro-batches in flight." : "";
+  }
   Unit memory_unit() const { return abstract_ ? Unit::none : Unit::bytes; }
   // Memory on the device; for given pipelines their own unit, otherwise forwards in flight.
   static std::optional<double> memory(const CompareRow& row) {
@@ -39,7 +43,7 @@ class ComparePage {
   Bars times() const {
     Bars bars;
     bars.unit = Unit::seconds;
-    bars.parts = {"computing and waiting for no message", "waiting for communication"};
+    bars.parts = {"computing or idle", "exposed communication"};
     for (const auto i : shown_) {
       if (!rows_[i].worked()) continue;
       const double iteration = *rows_[i].figures[Figure::iteration],
@@ -54,7 +58,11 @@ class ComparePage {
   Bars memories() const {
     Bars bars;
     bars.unit = memory_unit();
-    bars.parts = {"model states", "all else"}, bars.limit_name = "capacity";
+    if (abstract_)
+      bars.parts = {"memory"};
+    else
+      bars.parts = {"model states", "all else"};
+    bars.limit_name = "capacity";
     bool one_limit = true;
     for (const auto i : shown_) {
       const auto& row = rows_[i];
@@ -63,6 +71,7 @@ class ComparePage {
       if (!row.worked() || !held) continue;
       const double states = std::min(*held, row.figures[Figure::states].value_or(0));
       bars.rows.push_back({name(row), {states, *held - states}, fits});
+      if (abstract_) bars.rows.back().values = {*held};
       const auto& capacity = row.figures[Figure::capacity];
       one_limit = one_limit && capacity && (!bars.limit || bars.limit == capacity);
       bars.limit = capacity;
@@ -85,7 +94,7 @@ class ComparePage {
 
   Scatter front() const {
     Scatter scatter;
-    scatter.x = {abstract_ ? "memory of the worst rank" : "memory of a GPU", memory_unit(), false};
+    scatter.x = {of_memory(), memory_unit(), false};
     scatter.y = {abstract_ ? "time of a micro-batch" : "time of a sequence", Unit::seconds, false};
     for (const auto i : shown_) {
       const auto& row = rows_[i];
@@ -94,7 +103,8 @@ class ComparePage {
       Scatter::Point point{*held, *row.figures[Figure::item_time]};
       point.tip = fmt::format("{}: {}, {}", name(row), show_amount(point.y, Unit::seconds),
                               show_amount(point.x, memory_unit()));
-      point.series = row.figures[Figure::fits] && !row.figures.yes(Figure::fits) ? 4 : 0;
+      point.series = row.figures[Figure::fits] && !row.figures.yes(Figure::fits) ? 1 : 0;
+      if (point.series) scatter.series = {"fits", "does not fit"};
       point.marked = row.figures.yes(Figure::pareto);
       if (point.marked) point.label = name(row);
       scatter.points.push_back(std::move(point));
@@ -134,7 +144,8 @@ Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t>
   if (auto times = compared.times(); !times.rows.empty())
     pictures.blocks.push_back({"An iteration", std::move(times), "time"});
   if (auto memories = compared.memories(); !memories.rows.empty())
-    pictures.blocks.push_back({"Memory of a GPU at its peak", std::move(memories), "memory"});
+    pictures.blocks.push_back(
+        {"Peak " + compared.of_memory(), std::move(memories), "memory", compared.note_of_memory()});
   if (auto states = compared.states(); !states.rows.empty())
     pictures.blocks.push_back(
         {"Model states of a GPU: parameters, gradients and optimizer states", std::move(states), "model-states"});

@@ -89,9 +89,9 @@ class ExplainPage {
     if (asked_) facts.push_back(shown_.fact("/iteration_s"));
     if (e_.limits && !e_.limits->empty())
       facts.push_back({"Limit",
-                       shown_.value("/limits/nearest", "{}: busy"),
+                       shown_.value("/limits/nearest"),
                        "",
-                       {shown_.value("/limits/parts/0/share", " {} of the step")}});
+                       {shown_.value("/limits/parts/0/share", ": busy {} of the step")}});
     if (e_.sensitivities && !e_.sensitivities->all.empty())
       facts.push_back({"Parameter",
                        shown_.value("/sensitivity/0/key", "{} moves the step most"),
@@ -181,12 +181,12 @@ class ExplainPage {
     Scatter scatter;
     scatter.x = {"memory of the fullest GPU", now.abstract ? Unit::none : Unit::bytes, false};
     scatter.y = {"iteration", Unit::seconds, false};
-    scatter.series = {"as it is", "one choice changed", "does not fit"};
+    scatter.series = {"as it is", "does not fit", "one choice changed"};
     scatter.points.push_back({now.abstract ? now.peak.allocated : now.peak.device.value_or(0),
                               to_seconds(now.iteration), 0, "as it is", true, "as it is"});
     for (const auto& a : found.all)
       scatter.points.push_back(
-          {a.memory, to_seconds(a.iteration), a.fits ? 1u : 2u, settings(a) + ": " + show(a.iteration)});
+          {a.memory, to_seconds(a.iteration), a.fits ? 2u : 1u, settings(a) + ": " + show(a.iteration)});
     draw({"Every change of one choice, predicted", std::move(scatter), "advice"});
     const bool fits = fits_now(e_);
     const auto unfit = std::count_if(found.all.begin(), found.all.end(), [](const auto& a) { return !a.fits; });

@@ -46,7 +46,7 @@ inline constexpr std::size_t kFigures = 26, kKeptFigures = std::size_t(Figure::r
 struct FigureText {
   enum class Kind : std::uint8_t { real, whole, yes };
   std::string_view name;
-  std::string_view head;  // column heading; empty: the text does not show it
+  std::string_view head;  // column heading; empty: its name
   Kind kind;
   page::Unit unit;
   std::string_view json;  // position in a JSON row; empty: none
@@ -59,30 +59,31 @@ inline constexpr auto kFigureTexts = [] {
   return std::array<FigureText, kFigures>{{
       {"iteration_s", "iteration", real, seconds, "iteration_s", "time of an iteration"},
       {"samples_per_s", "sequences/s", real, none, "samples_per_s", "sequences a second"},
-      {"tokens_per_s", "", real, none, "tokens_per_s", "tokens a second"},
+      {"tokens_per_s", "tokens/s", real, none, "tokens_per_s", "tokens a second"},
       {"mfu", "MFU %", real, share, "mfu", "share of the peak that the model uses"},
       {"bubble_rate", "idle %", real, share, "bubble_rate", "idle share of the busiest rank"},
       {"exposed_communication_s", "exposed", real, seconds, "", "communication that the rank that ends last waits for"},
-      {"allocated_bytes", "", real, bytes, "peak_memory_bytes/allocated",
+      {"allocated_bytes", "allocated", real, bytes, "peak_memory_bytes/allocated",
        "live buffers of the worst rank (given pipelines: their unit)"},
-      {"reserved_bytes", "", real, bytes, "peak_memory_bytes/reserved", "what the allocator holds for them"},
+      {"reserved_bytes", "reserved", real, bytes, "peak_memory_bytes/reserved", "what the allocator holds for them"},
       {"device_bytes", "peak memory", real, bytes, "peak_memory_bytes/device", "what the device holds"},
       {"model_states_bytes", "states", real, bytes, "model_states_bytes",
        "parameters, gradients and optimizer states of the GPU that holds most"},
-      {"capacity_bytes", "", real, bytes, "", "what the device has (given pipelines: their limit)"},
+      {"capacity_bytes", "capacity", real, bytes, "", "what the device has (given pipelines: their limit)"},
       {"fits", "fits", yes, none, "", "whether the memory suffices"},
       {"gpus", "GPUs", whole, none, "gpus", "GPUs (given pipelines: ranks)"},
-      {"item_s", "", real, seconds, "", "time per sequence of a step that trains (given pipelines: per micro-batch)"},
+      {"item_s", "time/item", real, seconds, "",
+       "time per sequence of a step that trains (given pipelines: per micro-batch)"},
       {"tokens_per_s_per_gpu", "tokens/s/GPU", real, none, "tokens_per_s_per_gpu", "tokens a second of one GPU"},
       {"stages_held", "stages held", whole, none, "stages_held",
        "given pipelines: stages whose parameters a rank holds"},
       {"in_flight", "in flight", whole, none, "in_flight",
        "given pipelines: forwards of a stage that a rank holds, at most"},
       {"days", "job time", real, none, "", "of a job: until it is done"},
-      {"gpu_hours", "", real, none, "", "of a job, spare GPUs included"},
+      {"gpu_hours", "GPU-hours", real, none, "", "of a job, spare GPUs included"},
       {"job_cost", "job cost", real, money, "", "of a job, in its currency"},
-      {"energy_mwh", "", real, none, "", "of a job"},
-      {"goodput", "", real, share, "", "of a job: share of the time that trains"},
+      {"energy_mwh", "MWh", real, none, "", "of a job"},
+      {"goodput", "goodput", real, share, "", "of a job: share of the time that trains"},
       {"relative", "relative", real, none, "relative", "time per item over that of the best"},
       {"relative_cost", "cost", real, none, "relative_cost", "GPU time per token over that of the first row"},
       {"best", "", yes, none, "", "least time per item of those that fit"},

@@ -66,11 +66,12 @@ std::string question_words(const answer::Result& run) {
   const auto batch = fmt::format("; {} sequences = {} micro-batch{} of ", sc.batch.global, microbatches,
                                  microbatches == 1 ? "" : "es");
   auto text = fmt::format(
-      "{}: {} layers, hidden {}, {} parameters; sequences of {} tokens\n{} GPUs ({}) in {} node{} ({}); framework {}\n",
+      "{}: {} layers, hidden {}, {} parameters; sequences of {} tokens\n{} GPU{} ({}) in {} node{} ({}); framework "
+      "{}\n",
       c.model.name, c.model.layers, c.model.hidden,
       parameters < 5e7 ? fmt::format("{:.1f} M", parameters * 1e-6) : fmt::format("{:.1f} B", parameters * 1e-9),
-      sc.batch.sequence, run.summary.gpus, gpus_of(c.cluster), c.cluster.nodes, c.cluster.nodes == 1 ? "" : "s",
-      c.cluster.name, c.framework.name);
+      sc.batch.sequence, run.summary.gpus, run.summary.gpus == 1 ? "" : "s", gpus_of(c.cluster), c.cluster.nodes,
+      c.cluster.nodes == 1 ? "" : "s", c.cluster.name, c.framework.name);
   if (p.layouts.empty())
     text += fmt::format("tensor {}{}{} x pipeline {} x data {}{}{}{} per pipeline; {}", p.tensor,
                         p.sequence ? " (sequence)" : "", p.context > 1 ? fmt::format(" x context {}", p.context) : "",

@@ -351,7 +351,7 @@ const Shown<Result>& run_answer() {
           .rows("critical_path",
                 Shown<PathSegment>("The chain of tasks that the end waits for.")
                     .figure("rank", "rank", "", &PathSegment::rank)
-                    .figure("what", "the chain of tasks that the end waits for", "", &PathSegment::what)
+                    .figure("what", "task", "", &PathSegment::what)
                     .figure("start_s", Unit::seconds, "from", "", &PathSegment::start)
                     .figure("end_s", Unit::seconds, "to", "", &PathSegment::end)
                     .figure("tasks", "tasks", "", &PathSegment::tasks),

@@ -58,7 +58,7 @@ class RunPage {
     traffic();
     section("Who works when");
     who_works_when();
-    section("Memory");
+    section(s_.peak.allocated > 0 ? "Memory" : "Each rank");
     memory();
     section("Who is in which group");
     if (asked_) groups();
@@ -130,7 +130,7 @@ class RunPage {
     say("Servers", value("/servers/count", "{}"),
         {value("/servers/steps_per_s", "; {:.3g} steps/s"),
          value("/servers/updates_per_sample", "{:.3g} updates a sample")});
-    say("Staleness", value("/servers/staleness/mean", "{:.3g} steps in the mean"),
+    say("Staleness", value("/servers/staleness/mean", "{:.3g} steps on average"),
         {value("/servers/staleness/max", "{:.3g} at most"),
          value("/servers/versions",
                s_.served && s_.served->versions == 1 ? "; {} version in use" : "; {} versions in use")});
@@ -433,10 +433,10 @@ class RunPage {
     };
     while (!asked_ && !all_assumptions_ && shown > 0 && lines(shown) > kLines - (shown < all.size())) shown--;
     if (asked_ && !all.empty())
-      return add(
-          {"Assumptions", Entries{all}, "",
-           "Of numbers, those come first of which a tenth moves the step by more; `rehearse explain` says by how "
-           "much."});
+      return add({"Assumptions", Entries{all}, "",
+                  all.size() == 1 ? ""
+                                  : "Numbers are sorted by how much 10 % of each moves the step; `rehearse explain` "
+                                    "says by how much."});
     if (shown == all.size()) return entries("Assumptions", all);
     std::vector<std::string> some(all.begin(), all.begin() + std::ptrdiff_t(shown));
     some.push_back(fmt::format("{} more: --assumptions lists them", all.size() - shown));

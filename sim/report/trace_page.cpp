@@ -172,7 +172,7 @@ class BothTimelines {
 Bars bars_of(const TraceReport& report) {
   Bars bars;
   bars.unit = Unit::seconds;
-  bars.parts = {"computing", "exposed communication", "copies", "idle and waiting"};
+  bars.parts = {"computing", "exposed communication", "copies", "idle or waiting"};
   bars.colors = {{66, 122, 214}, {170, 70, 110}, {90, 150, 120}, {205, 210, 218}};
   for (const auto& rank : report.ranks) {
     const auto add = [&](const char* which, const traces::Parts& parts) {
@@ -216,9 +216,9 @@ Page trace_page(const TraceReport& report, const Asked& asked) {
          std::initializer_list<std::pair<const char*, const char*>>{{"/parts", "where the step goes"},
                                                                     {"/passes", "passes, kernels that compute"},
                                                                     {"/microbatches", "micro-batches"},
-                                                                    {"/kinds", "kernels, added up"},
-                                                                    {"/communication", "communication, added up"},
-                                                                    {"/exposed", "of it exposed, without waiting"}}) {
+                                                                    {"/kinds", "kernels, summed"},
+                                                                    {"/communication", "communication, summed"},
+                                                                    {"/exposed", "of it exposed, not waiting"}}) {
       auto table = beside_table(shown, at + list, head);
       if (!table.rows.empty()) section.blocks.push_back({std::exchange(title, ""), std::move(table)});
     }
@@ -226,7 +226,7 @@ Page trace_page(const TraceReport& report, const Asked& asked) {
       section.blocks.push_back({"Launches", Entries{std::move(words)}});
   }
   section.blocks.push_back(
-      {"What names of kernels do not tell", Entries{{traces::kNotToldApart.begin(), traces::kNotToldApart.end()}}});
+      {"What kernel names do not tell", Entries{{traces::kNotToldApart.begin(), traces::kNotToldApart.end()}}});
   if (!report.warnings.empty()) section.blocks.push_back({"Warnings", Entries{report.warnings}});
   page.sections.insert(page.sections.begin(), std::move(section));
   return page;

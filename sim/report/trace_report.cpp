@@ -115,8 +115,8 @@ std::string rank_text(const MeasuredRank& rank, const Showing& shown, const std:
     text += fmt::format("Between kernels of the busiest stream: {} pauses below {}, {} in all, {} each (median).\n",
                         grouped(m.gaps.count), show(traces::kLongestPause), show(m.gaps.total), show(m.gaps.median));
   text += beside("/passes", "passes, kernels that compute") + beside("/microbatches", "micro-batches");
-  text += beside("/kinds", "kernels, added up") + beside("/communication", "communication, added up") +
-          beside("/exposed", "of it exposed, without waiting");
+  text += beside("/kinds", "kernels, summed") + beside("/communication", "communication, summed") +
+          beside("/exposed", "of it exposed, not waiting");
   text += moved_table(rank, paint, width) + samples_table(rank, paint, width);
   if (!m.unknown.empty()) {
     Time all;
@@ -216,7 +216,7 @@ std::vector<BesideRow> MeasuredRank::parts() const {
        p.exposed, m.exposed}};
   if (p.offload > Time{} || m.offload > Time{})
     rows.push_back({"offload", "copies, nothing else running", p.offload, m.offload});
-  rows.push_back({"idle", "idle and waiting", p.idle, m.idle});
+  rows.push_back({"idle", "idle or waiting", p.idle, m.idle});
   if (measured.steps.communicating > Time{})
     rows.push_back({"waiting",
                     "  of it in communication kernels",
@@ -334,7 +334,7 @@ TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, 
     if (trace.steps.empty())
       warn("marks no steps (prof.step(), or NVTX ranges such as 'step 3'): all of it is taken as one step");
     if (trace.launches.empty())
-      warn("has no calls that launch kernels (ProfilerActivity.CPU): neither passes nor late launches are known");
+      warn("has no calls that launch kernels (record ProfilerActivity.CPU): passes and late launches are unknown");
     else if (!trace.tells_passes())
       warn("does not tell passes: it has no nodes of autograd, and no range names a backward pass");
     if (trace.tells_passes() && rank.measured.microbatches.empty() && rank.predicted.microbatches.size() > 1)
@@ -360,8 +360,7 @@ TraceReport beside(const Result& predicted, std::span<const traces::Trace> all, 
     report.ranks.push_back(std::move(rank));
   }
   if (scenario.abstract)
-    report.warnings.push_back(
-        "the scenario gives the times of passes, which are of no kind of kernel: they are 'other'");
+    report.warnings.push_back("the scenario gives times of whole passes, not of kernels: they count as 'other'");
   return report;
 }
 
@@ -383,7 +382,7 @@ std::string trace_text(const TraceReport& r, const page::TextStyle& style) {
   for (std::size_t i = 0; i < r.ranks.size(); ++i)
     text += rank_text(r.ranks[i], shown, fmt::format("/ranks/{}", i), paint, style.width);
   const std::vector<std::string> apart(traces::kNotToldApart.begin(), traces::kNotToldApart.end());
-  text += notes("What names of kernels do not tell", apart, style.width, paint);
+  text += notes("What kernel names do not tell", apart, style.width, paint);
   text += notes("Warnings", r.warnings, style.width, paint);
   text += notes("Warnings of the prediction", r.predicted.warnings, style.width, paint);
   return fit(text, style.width);

@@ -42,14 +42,13 @@ using EachKernel = std::function<void(const graph::Work& work, Kind kind, Time t
 void each_kernel(const graph::TaskGraph& graph, WorkId work, graph::Pass pass, graph::Lane lane,
                  std::span<const Time> durations, const EachKernel& kernel);
 
-// What names of kernels do not tell, so that no comparison by kind does: in sentences.
+// What kernel names do not tell, and so no comparison by kind: in sentences.
 inline constexpr std::array<std::string_view, 4> kNotToldApart{
-    "Kernels of a recomputation have the names of those of the forward pass: both count with their kind, and it is "
-    "part of the backward pass.",
-    "Kernels of the optimizer that are matrix products or plain elementwise ones count as such.",
-    "Measured communication includes waiting for the other ranks; with the traces of all members of a group the "
-    "shortest of them is the transfer.",
-    "A kernel that others slow is longer where it is measured; predicted, that is part of its time, too.",
+    "Recomputed kernels have the names of the forward pass: they count with their kind, as part of the backward pass.",
+    "Optimizer kernels that are matrix products or plain elementwise kernels count as those.",
+    "Measured communication includes waiting for other ranks; given the traces of a whole group, the shortest of them "
+    "is taken as the transfer.",
+    "A kernel that others slow down takes longer in the trace; its predicted time includes that, too.",
 };
 
 }  // namespace rehearsal::traces
