@@ -74,7 +74,7 @@ Page reshard_page(const reshard::Question& question, const reshard::Answer& answ
        {{drawing.title, Timeline{drawing}, "plan", drawing.subtitle}, {"In numbers", sendings(answer), "", "", true}}});
   if (auto hops = hops_of(question, answer)) {
     auto title = hops->title;
-    auto note = hops->subtitle + ". Blue: over NICs, green: over NVLink, if the question has one.";
+    auto note = hops->subtitle + ".";
     auto& blocks = page.sections.back().blocks;
     blocks.insert(blocks.begin() + 1, {std::move(title), Timeline{std::move(*hops)}, "hops", std::move(note)});
   }

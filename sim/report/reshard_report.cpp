@@ -236,7 +236,7 @@ std::optional<Drawing> hops_of(const reshard::Question& question, const reshard:
     auto& [row, free, chunks] = hop->second;
     SvgBox box{row, std::max(free, before.first)};
     free = box.end = box.start + length;
-    box.after = before.second, box.kind = nic ? 'S' : 'R', box.label = std::to_string(chunks++);
+    box.after = before.second, box.kind = nic ? 'U' : 'V', box.label = std::to_string(chunks++);
     box.tip =
         fmt::format("chunk {} over {}: {} to {}", box.label, nic ? "NICs" : "NVLink", show(box.start), show(box.end));
     arrived.back() = {box.end, std::uint32_t(drawing.boxes.size())};
