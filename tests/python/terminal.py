@@ -1,5 +1,5 @@
 """On a terminal of 80 columns every command that takes longer than a second says how far it is, in one line that each
-update replaces: terminal.py REHEARSE"""
+update replaces, and warnings are wrapped: terminal.py REHEARSE"""
 import fcntl
 import os
 import pty
@@ -20,6 +20,8 @@ GPT3, LOG = "scenarios/gpt3-175b-1024xa100.yaml", "tests/interchange/megatron-fo
 EVERY_RANK = ["--set", "simulate.detail=operator", "--set", "simulate.symmetry=off"]
 TABLE = [GPT3, "--vary", "batch.micro=1,2,4,8", "--vary", "schedule=1f1b,gpipe,zb-h1,zb-h2",
          "--vary", "training.recompute=full,selective,none", "--set", "simulate.detail=operator", "--jobs", "1"]
+# Warns, in a sentence longer than a line.
+MACHINE = ["import", "tests/interchange/nvidia-smi/h100.txt", "tests/interchange/nvidia-smi/h100_list.txt"]
 # What each says in any of its lines.
 COMMANDS = [
     (["run", GPT3, *EVERY_RANK], "predicting"),
@@ -74,9 +76,18 @@ def mistakes(words, expected):
     return found
 
 
+def long_warnings(words):
+    sent = shown(words).replace("\r", "")
+    found = [] if "warning:" in sent else [f"no warning: {sent!r}"]
+    return found + [f"too long: {line!r}" for line in sent.split("\n") if len(line) > COLUMNS]
+
+
 def main():
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
+        for mistake in long_warnings([*MACHINE, "--output", f"{folder}/machine.yaml"]):
+            failed = 1
+            print(f"rehearse {' '.join(MACHINE)}\n    {mistake}")
         for words, expected in COMMANDS:
             words = [word.format(folder=folder) for word in words]
             for mistake in mistakes(words, expected):
