@@ -86,7 +86,7 @@ int run_import(Session& session, const Arguments& arguments) {
     for (const auto& warning : imported.warnings) warnings.push_back(warning.message);
     if (imported.part)
       warnings.emplace_back(
-          "these files say nothing of what is trained: this is `cluster` of a scenario, and no whole one");
+          "these files say nothing of what is trained: this is the `cluster` of a scenario, not a whole scenario");
     warn(common, warnings);
   }
   emit_report(common, common.format == Format::json ? report::imported_json(imported) : imported.yaml);
