@@ -30,8 +30,8 @@ export default {
   title: "Experts, heavy and light",
   text: `<p>In a mixture of experts every token visits a few experts, and some experts are asked far more often than others. All GPUs
     wait for the one with the most tokens, so the heaviest over the mean is how much longer the layer takes. A busy expert may stand
-    on several GPUs at once; where to put the copies is a puzzle. DeepSeek's EPLB solves it greedily, the search of this program is
-    never worse and knows a bound below which nothing can be.</p>`,
+    on several GPUs at once; where to put the copies is a puzzle. DeepSeek's EPLB solves it greedily; the search of this program is
+    never worse, and has a lower bound for every placement.</p>`,
   controls: [
     {key: "skew", label: "Skew of the loads", value: 0.8, min: 0, max: 2, step: 0.1},
     {key: "gpus", label: "GPUs", value: "8", steps: ["4", "8", "16"]},

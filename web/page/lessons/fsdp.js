@@ -19,10 +19,9 @@ export default {
   name: "FSDP",
   title: "FSDP: gathering parameters just in time",
   text: `<p>ZeRO-3, which PyTorch calls FSDP, holds a share of every layer. Before a layer computes, its parameters are gathered from
-    all; behind it they are dropped. If the next layer is gathered while this one computes (<em>prefetch</em>), nobody waits,
-      as long as
-    a layer computes for longer than its parameters travel. Keeping parameters between forward and backward saves one of two gathers
-    and costs memory. Llama 3 8B, one sequence to a GPU, on DGX H100.</p>`,
+    all; afterwards they are dropped. If the next layer is gathered while this one computes (<em>prefetch</em>), nobody waits
+    as long as a layer computes for longer than its parameters travel. Keeping parameters between forward and backward saves one of
+    two gathers and costs memory. Llama 3 8B, one sequence to a GPU, on DGX H100.</p>`,
   controls: [
     {key: "prefetch", label: "Layers gathered ahead, in the picture", value: "0", steps: prefetches},
     {key: "reshard", label: "Dropped between forward and backward", value: "yes", options: ["yes", "no"]},
