@@ -137,9 +137,10 @@ Shown<Overall> over_tables() {
                  .figures(Unit::share, "median", &Overall::median)
                  .figure("constant_rate", Unit::share, "the best constant rate", "", &Overall::constant);
   for (const auto left : kLeft)
-    all.figure(without(left), Unit::share,
-               left == Left::family ? "forecast" : fmt::format("without its {}", name(left)),
-               "without the constants that only these runs gave", [left](auto& o) { return o.forecast(left); });
+    all.figure(
+        without(left), Unit::share,
+        left == Left::family ? "forecast" : fmt::format("without its {}", left == Left::gpu ? "GPU" : name(left)),
+        "without the constants that only these runs gave", [left](auto& o) { return o.forecast(left); });
   return all;
 }
 
