@@ -3,13 +3,14 @@
 #include "cli/command.hpp"
 #include "cli/compare_store.hpp"
 #include "cli/performer.hpp"
+#include "cli/performing.hpp"
 #include "engine/sim.hpp"
 #include "report/answers.hpp"
 
 namespace rehearsal::cli {
 namespace {
 
-int elsewhere() {
+[[noreturn]] int elsewhere() {
   throw MachineError(
       "a page in a browser has no disk, no other processes and no hardware to measure; this command is for the program "
       "itself (tools/rehearse)");
@@ -23,6 +24,13 @@ int run_validate(Session&, const Arguments&) { return elsewhere(); }
 int run_calibrate(Session&, const Arguments&) { return elsewhere(); }
 int run_hosts(Session&, const Arguments&) { return elsewhere(); }
 int run_completion(Session&, const Arguments&) { return elsewhere(); }
+
+// Of `reshard --backend`.
+void check_count(const char*, int, int) { elsewhere(); }
+std::unique_ptr<backend::Backend> open_backend(const std::string&, const std::string&, const Arguments&) {
+  elsewhere();
+}
+const Performer& performer() { elsewhere(); }
 
 bool is_store(const std::string&) { return false; }
 int show_store(const std::string&, const TableOptions&, const CommonOptions&) { return 0; }

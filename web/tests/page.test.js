@@ -127,7 +127,8 @@ describe("the editor", () => {
     await page.close();
   });
 
-  for (const command of ["sweep scenarios/teaching-1f1b-8-stages.yaml", "measure x", "frobnicate"])
+  for (const command of ["sweep scenarios/teaching-1f1b-8-stages.yaml", "measure x", "reshard scenarios/reshard/case4.yaml --backend mpi",
+                         "frobnicate"])
     test(`is told what a page cannot do: ${command}`, async () => {
       const page = await chromium.open();
       const answer = await page.evaluate(async words => {
