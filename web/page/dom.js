@@ -31,8 +31,8 @@ function merged(svg) {
 // keys. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes,
 // and many boxes are few paths: what is not there is not read, styled and laid out while somebody moves a slider.
 export function picture(drawn, title) {
-  // What was set stands beside the picture, and would not fit into its heading.
-  const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with [^<]*\)(?=[^<)]*<\/text>)/, "$1");
+  // What was set stands beside the picture, and would not fit into its heading, which is of one line or two.
+  const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with (?:[^<]|<\/text>\s*<text[^>]*>)*?\)(?=[^<)]*<\/text>)/, "$1");
   const frame = element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title});
   const words = element("span");
   const say = tip => {
@@ -52,6 +52,8 @@ export function picture(drawn, title) {
                                   (_, shape, rest, tip) => `<${shape}${rest} data-tip="${tips.push(tip) - 1}"/>`);
     frame.addEventListener("pointerover", ({target}) => say(tips[target.dataset?.tip]));
   }
+  // It shrinks until its smallest letters have 9 pixels, and is scrolled then.
+  frame.firstElementChild.style.minWidth = `${frame.firstElementChild.viewBox.baseVal.width * .8}px`;
   return element("figure", {}, element("figcaption", {}, title), frame);
 }
 

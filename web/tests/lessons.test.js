@@ -20,6 +20,7 @@ const shown = page => page.evaluate(() => {
   return {values: [...results.querySelectorAll("td[data-value]")].map(cell => Number(cell.dataset.value)),
           texts: [...results.querySelectorAll("td[data-value]")].map(cell => cell.textContent),
           pictures: [...results.querySelectorAll(".picture")].map(frame => frame.innerHTML),
+          headings: [...results.querySelectorAll(".picture text")].map(one => one.textContent),
           titles: [...results.querySelectorAll(".picture svg")].map(svg => svg.querySelector("title")?.textContent),
           commands: JSON.parse(results.dataset.commands)};
 });
@@ -35,8 +36,9 @@ for (const lesson of lessons) {
     test("draws and says what the native program says", async () => {
       const page = await chromium.open(`#lesson=${lesson}`);
       await answered(page, lesson);
-      const {values, texts, pictures, titles, commands} = await shown(page);
+      const {values, texts, pictures, headings, titles, commands} = await shown(page);
       assert.ok(pictures.length > 0 && titles.every(Boolean), "pictures with titles");
+      assert.deepEqual(headings.filter(text => text.includes("(with ") || / more\)/.test(text)), [], "what is set is no heading");
       assert.ok(values.length > 0 && values.every(Number.isFinite) && texts.every(Boolean), "a table with numbers");
       const numbers = new Set(), drawn = [];
       for (const command of commands) {
