@@ -31,7 +31,7 @@ function merged(svg) {
 // keys. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes,
 // and many boxes are few paths: what is not there is not read, styled and laid out while somebody moves a slider.
 export function picture(drawn, title) {
-  // What was set stands beside the picture, and would not fit into its heading, which is of one line or two.
+  // What was set stands beside the picture, and would not fit into its heading, which may have several lines.
   const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with (?:[^<]|<\/text>\s*<text[^>]*>)*?\)(?=[^<)]*<\/text>)/, "$1");
   const frame = element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title});
   const words = element("span");
