@@ -43,6 +43,8 @@ job::Step job_step(const scenario::Scenario& scenario) {
   const auto states = plan::state_bytes(c.training);
   step.state_bytes = learning_parameters(c) * (states.parameters + states.optimizer);
   if (const auto& pcie = c.cluster.host.pcie) step.to_host = pcie->value();
+  step.to_peer = c.cluster.node_rate().value() / double(c.cluster.gpus_per_node);
+  if (const auto& memory = c.cluster.host.memory) step.host_memory = double(memory->count());
   return step;
 }
 

@@ -26,6 +26,7 @@ double one(const Cycle& c, double before, double work) {
 }  // namespace
 
 double expected(const Cycle& c) {
+  if (!c.nearer.empty()) return expected_in_tiers(c);
   if (c.work <= 0) return 0;
   const double interval = std::min(c.interval, c.work);
   const double cycles = std::ceil(c.work / interval - 1e-9);

@@ -37,6 +37,8 @@ const Description& failure_fields() {
       field<&F::per_1000_node_days>("per_1000_node_days", number(0, 1e6), kDefault,
                                     "failures that stop the job (Llama 3: 3.8; Meta's RSC-1 6.5, RSC-2 2.3; BLOOM "
                                     "about 3; OPT about 16)"),
+      field<&F::process_share>("process_share", share(), kDefault,
+                               "share of these in which only processes die, and the node and its memory stay"),
       field<&F::detect>("detect", duration_or_none(), kDefault, "time until a failure is detected"),
       field<&F::restart>("restart", duration_or_none(), kDefault,
                          "time until all ranks are back; reading the checkpoint comes on top"),
@@ -55,6 +57,37 @@ const Description& failure_fields() {
   return all;
 }
 
+// Of a checkpoint in memory. The one on the own node has only what is the same for both.
+Description memory_fields(const char* rate, bool own) {
+  using M = MemoryCheckpoint;
+  auto async =
+      field<&M::async>("async", boolean(), kDefault, "ranks copy to their hosts, which send in the background");
+  auto survives = choice<&M::apart>("survives", {{"node", false}, {"group", true}}, kDefault,
+                                    "what may fail without it: a node, or a group that fails together");
+  if (own) async = settled(std::move(async)), survives = settled(std::move(survives));
+  return describe<M>(
+      {},
+      or_word(field<&M::interval>("interval", duration(), {[](const M&) { return std::optional<Duration>(); }, "auto"},
+                                  "training time between checkpoints; auto: the best, or none"),
+              "auto"),
+      field<&M::rate>("rate", bandwidth(), std::nullopt, rate), std::move(async),
+      field<&M::stall>("stall", duration_or_none(), std::nullopt,
+                       "time that training stops for a checkpoint (bytes / rates)"),
+      field<&M::restart>("restart", duration_or_none(), std::nullopt,
+                         "time until all ranks are back, without reading the checkpoint (job.failures.restart)"),
+      std::move(survives));
+}
+
+const Description& host_fields() {
+  static const Description all = memory_fields("bandwidth of one GPU (that of its link to its host)", true);
+  return all;
+}
+
+const Description& peer_fields() {
+  static const Description all = memory_fields("bandwidth of one GPU (its share of the NICs)", false);
+  return all;
+}
+
 const Description& checkpoint_fields() {
   using C = Checkpoint;
   static const Description all = describe<C>(
@@ -68,7 +101,11 @@ const Description& checkpoint_fields() {
       field<&C::rate>("rate", bandwidth(), kDefault, "storage bandwidth for all ranks together"),
       field<&C::async>("async", boolean(), kDefault, "ranks copy to their hosts, which write in the background"),
       field<&C::stall>("stall", duration_or_none(), std::nullopt,
-                       "time that training stops for a checkpoint (bytes / rates)"));
+                       "time that training stops for a checkpoint (bytes / rates)"),
+      nested<&C::host>("host", host_fields(),
+                       {.help = "further checkpoints in the memory of each node, from which processes restart"}),
+      nested<&C::peer>("peer", peer_fields(),
+                       {.help = "further checkpoints in the memory of other nodes, from which a lost node restarts"}));
   return all;
 }
 

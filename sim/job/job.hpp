@@ -20,7 +20,8 @@ struct Supply {
 
 // Nodes fail individually or in groups (sharing a rack, switch or power supply), or become slow.
 struct Failures {
-  double per_1000_node_days = 0;  // failures that stop the job
+  double per_1000_node_days = 0;  // failures that stop the job,
+  double process_share = 0;       // of which in this share only processes die: the node and its memory stay
   Duration detect{300};           // from a failure until it is noticed
   Duration restart{600};          // until all ranks run again; reading the checkpoint is extra
   Duration repair{6 * 3600};      // until a failed node is back among the spares
@@ -32,12 +33,23 @@ struct Failures {
   bool shrink = false;                 // without a spare: continue with fewer replicas instead of waiting
 };
 
-struct Checkpoint {
+// Checkpoints in the memory of hosts, beside those in storage: copied there by every GPU.
+struct MemoryCheckpoint {
   std::optional<Duration> interval;  // training time between checkpoints; absent: the optimum
-  std::optional<Bytes> bytes;        // per checkpoint; absent: parameters and optimizer states
-  Bandwidth rate{100e9};             // of the storage, for all ranks together
-  bool async = false;                // ranks copy to their hosts, which write while training continues
+  std::optional<Bandwidth> rate;     // of one GPU; absent: of its link to its host, or of its share of the NICs
+  bool async = false;                // GPUs copy to their hosts, which send while training continues
   std::optional<Duration> stall;     // how long a checkpoint stops training; absent: from bytes and rates
+  std::optional<Duration> restart;   // until all ranks run again; absent: as after any failure
+  bool apart = false;                // the copy is on a node that does not fail together with this one
+};
+
+struct Checkpoint {
+  std::optional<Duration> interval;            // training time between checkpoints; absent: the optimum
+  std::optional<Bytes> bytes;                  // per checkpoint; absent: parameters and optimizer states
+  Bandwidth rate{100e9};                       // of the storage, for all ranks together
+  bool async = false;                          // ranks copy to their hosts, which write while training continues
+  std::optional<Duration> stall;               // how long a checkpoint stops training; absent: from bytes and rates
+  std::optional<MemoryCheckpoint> host, peer;  // in memory of the own node, and of another one
 };
 
 // A part of the training with a step of its own: as large a part as one of the first four says, or what the others

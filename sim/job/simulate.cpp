@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -12,16 +13,41 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// The checkpoints of a tier, or in storage, nearest first.
+struct Kept {
+  Scope survives = Scope::group;
+  double stall = 0, save = 0, down = 0;
+  std::int64_t pieces = 1;               // of the shortest interval, between checkpoints
+  double safe = 0;                       // useful seconds
+  double pending = 0, safe_at = kNever;  // a checkpoint being written
+  std::int64_t safe_piece = 0, pending_piece = 0;
+};
+
+std::vector<Kept> kept_in(const Cycle& c) {
+  std::vector<Kept> all;
+  const double shortest = c.nearer.empty() ? c.interval : c.nearer.front().interval;
+  const auto pieces = [&](double interval) { return std::int64_t(std::llround(interval / shortest)); };
+  for (const auto& tier : c.nearer)
+    all.push_back({tier.survives, tier.stall, tier.save, tier.down, pieces(tier.interval)});
+  all.push_back({Scope::group, c.stall, c.save, c.down, c.nearer.empty() ? 1 : pieces(c.interval)});
+  return all;
+}
+
 // One run. Times are wall-clock seconds since its start; `done` and `safe` are useful seconds.
 class Run {
  public:
-  Run(const Cycle& cycle, const Fleet& fleet, std::uint64_t seed) : c_(cycle), f_(fleet), random_(seed) {}
+  Run(const Cycle& cycle, const Fleet& fleet, std::uint64_t seed)
+      : c_(cycle),
+        f_(fleet),
+        random_(seed),
+        kept_(kept_in(cycle)),
+        interval_(cycle.nearer.empty() ? cycle.interval : cycle.nearer.front().interval) {}
 
   double failures = 0, lost = 0, waited = 0, slow = 0, shrunk = 0;
 
   double length() {
     failure_ = exponential(failures_of(f_)), draw_slow(0);
-    while (safe_ < c_.work && now_ < kHopeless * c_.work) step();
+    while (kept_.back().safe < c_.work && now_ < kHopeless * c_.work) step();
     return now_;
   }
 
@@ -47,44 +73,61 @@ class Run {
   // Advances to the next event: end of this phase, a checkpoint becomes safe, a failure, a node becomes slow or is
   // noticed, a node returns.
   void step() {
-    const double target = std::min(c_.work, begun_ + c_.interval);
+    const double target = std::min(c_.work, begun_ + interval_);
     const double work_end = phase_ == Phase::work && done_ < target ? now_ + (target - done_) / speed() : kNever;
     const double phase_end = phase_ == Phase::work ? work_end : phase_end_;
     const double back = missing_ > 0 && !away_.empty() && phase_ == Phase::work ? away_.front() : kNever;
-    const double next = std::min({phase_end, safe_at_, failure_, slow_at_, notice_, back});
+    double next = std::min({phase_end, failure_, slow_at_, notice_, back});
+    for (const auto& kept : kept_) next = std::min(next, kept.safe_at);
     pass(next);
     if (next == failure_) return fail();
-    if (next == safe_at_) safe_ = pending_, safe_at_ = kNever;
+    for (auto& kept : kept_)
+      if (next == kept.safe_at) kept.safe = kept.pending, kept.safe_piece = kept.pending_piece, kept.safe_at = kNever;
     if (next == slow_at_) become_slow();
     if (next == notice_) return noticed();
     if (next == back && back < kNever) return planned_stop();
     if (next == phase_end) end_of_phase();
-    // A checkpoint may only start when the previous one is safe.
-    if (phase_ == Phase::work && done_ >= target && safe_at_ == kNever && safe_ < done_) begin_checkpoint();
+    if (phase_ == Phase::work && done_ >= target && kept_.back().safe < done_) begin_checkpoint();
   }
 
   void pass(double until) {
     const double spent = until - now_;
     if (phase_ == Phase::work) {
-      const double target = std::min(c_.work, begun_ + c_.interval);
+      const double target = std::min(c_.work, begun_ + interval_);
       done_ = std::min(target, done_ + spent * speed());
-      if (target - done_ < 1e-9 * c_.interval) done_ = target;
+      if (target - done_ < 1e-9 * interval_) done_ = target;
     }
     if (notice_ < kNever) slow += spent;
     if (missing_ > 0) shrunk += spent;
     now_ = until;
   }
 
+  // In a tier, and all that are nearer, once the one before is safe there.
   void begin_checkpoint() {
-    pending_ = done_, safe_at_ = now_ + c_.save;
-    if (c_.save <= c_.stall) safe_at_ = now_ + c_.stall;
-    phase_ = Phase::stall, phase_end_ = now_ + c_.stall;
+    std::size_t tiers = 1;
+    while (tiers < kept_.size() && (done_ >= c_.work || (piece_ + 1) % kept_[tiers].pieces == 0)) ++tiers;
+    double stall = 0;
+    for (std::size_t i = 0; i < tiers; ++i) {
+      if (kept_[i].safe_at < kNever) return;
+      stall = std::max(stall, kept_[i].stall);
+    }
+    ++piece_;
+    for (std::size_t i = 0; i < tiers; ++i) {
+      auto& kept = kept_[i];
+      kept.pending = done_, kept.pending_piece = piece_, kept.safe_at = now_ + std::max(kept.save, kept.stall);
+    }
+    phase_ = Phase::stall, phase_end_ = now_ + stall;
     begun_ = done_;
   }
 
   void end_of_phase() {
     if (phase_ == Phase::work) return;  // its checkpoint starts, or waits for the previous one
-    if (phase_ == Phase::down && restore_) done_ = begun_ = safe_, restore_ = false;
+    if (phase_ == Phase::down && restore_) {
+      const auto& from = kept_[*restore_];
+      done_ = begun_ = from.safe, piece_ = from.safe_piece;
+      for (std::size_t i = 0; i < *restore_; ++i) kept_[i].safe = from.safe, kept_[i].safe_piece = from.safe_piece;
+      restore_.reset();
+    }
     phase_ = Phase::work;
   }
 
@@ -124,13 +167,27 @@ class Run {
     failure_ = ready + exponential(failures_of(f_));  // no failures while waiting for a repair
   }
 
+  Scope failing() {
+    if (f_.group_nodes <= 0 && f_.process_share <= 0) return Scope::node;
+    const double drawn = uniform() * failures_of(f_), of_nodes = double(f_.nodes) * f_.node_rate;
+    if (drawn >= of_nodes) return Scope::group;
+    return drawn < of_nodes * f_.process_share ? Scope::process : Scope::node;
+  }
+
   void fail() {
-    const double all = failures_of(f_);
-    const bool group = f_.group_nodes > 0 && uniform() * all >= double(f_.nodes) * f_.node_rate;
+    const auto scope = failing();
     ++failures;
-    if (phase_ != Phase::down || !restore_) lost += done_ - safe_;
-    pending_ = safe_, safe_at_ = kNever, restore_ = true;
-    go_down(c_.down, group ? std::min(f_.group_nodes, f_.nodes) : 1);
+    std::size_t tier = 0;
+    while (kept_[tier].survives < scope) ++tier;
+    if (phase_ == Phase::down && restore_) tier = std::max(tier, *restore_);
+    lost += (phase_ == Phase::down && restore_ ? kept_[*restore_].safe : done_) - kept_[tier].safe;
+    // What is being written goes on where the checkpoint it comes from is still there.
+    for (std::size_t i = 0; i < kept_.size(); ++i)
+      if (i <= tier || kept_[i].pending > kept_[tier].safe) kept_[i].safe_at = kNever;
+    restore_ = tier;
+    go_down(kept_[tier].down, scope == Scope::process ? 0
+                              : scope == Scope::node  ? 1
+                                                      : std::min(f_.group_nodes, f_.nodes));
   }
 
   // Further nodes that become slow before the first is noticed have no effect.
@@ -153,7 +210,7 @@ class Run {
   }
 
   void stop_to_restart(std::int64_t lost_nodes) {
-    safe_ = done_, pending_ = done_, safe_at_ = kNever, begun_ = done_;
+    for (auto& kept : kept_) kept.safe = begun_ = done_, kept.safe_piece = piece_, kept.safe_at = kNever;
     go_down(c_.save + f_.restart, lost_nodes);
   }
 
@@ -162,9 +219,11 @@ class Run {
   std::mt19937_64 random_;
   Phase phase_ = Phase::work;
   double now_ = 0, phase_end_ = kNever;
-  double done_ = 0, begun_ = 0, safe_ = 0;      // begun_: start of this cycle's work
-  double pending_ = 0, safe_at_ = kNever;       // a checkpoint being written
-  bool restore_ = false;                        // after `down`: return to the safe state
+  std::vector<Kept> kept_;
+  double interval_;                             // of the nearest checkpoints
+  double done_ = 0, begun_ = 0;                 // begun_: start of this cycle's work,
+  std::int64_t piece_ = 0;                      // and its number
+  std::optional<std::size_t> restore_;          // after `down`: return to the safe state of this tier
   double failure_ = kNever, slow_at_ = kNever;  // times of the next
   double notice_ = kNever;                      // when the slow node is noticed
   std::int64_t free_ = f_.spares, missing_ = 0;
@@ -184,6 +243,11 @@ std::uint64_t mixed(std::uint64_t x) {
 double failures_of(const Fleet& f) {
   const double groups = f.group_nodes > 0 ? std::ceil(double(f.nodes) / double(f.group_nodes)) : 0;
   return double(f.nodes) * f.node_rate + groups * f.group_rate;
+}
+
+std::array<double, kScopes> failures_by_scope(const Fleet& f) {
+  const double nodes = double(f.nodes) * f.node_rate, all = failures_of(f);
+  return {nodes * f.process_share, nodes * (1 - f.process_share), all - nodes};
 }
 
 Simulated simulate(const Cycle& cycle, const Fleet& fleet, std::uint64_t seed, int runs) {

@@ -108,6 +108,7 @@ class Maker {
     run_.simulated = expected.runs;
     run_.closed_form_goodput = expected.closed ? std::optional(useful / expected.mean) : std::nullopt;
     run_.failures = expected.runs.failures;
+    interruptions();
     ends(useful);
     if (job_.failures->slow_per_1000_node_days > 0 && job_.failures->slowdown == 1)
       run_.warnings.emplace_back(
@@ -130,7 +131,7 @@ class Maker {
     begin();
     if (!job_.failures) return 1;
     checkpoint();
-    if (!never_short()) return 1;
+    if (!never_short() || !cycle_.nearer.empty()) return 1;
     const double rate = best_rate(cycle_);
     return std::isfinite(rate) ? std::max(1., rate * (1 - 1e-9)) : 1;
   }
@@ -243,6 +244,84 @@ class Maker {
     run_.low = low, run_.high = high;
   }
 
+  struct Written {
+    double stall = 0, save = 0;
+  };
+  // A checkpoint that takes so long to be written.
+  Written written(double seconds, bool async, const std::optional<Duration>& stall, const char* key) const {
+    if (!async) {
+      const double stops = stall ? stall->value() : seconds;
+      return {stops, stops};
+    }
+    if (!stall && step_.to_host <= 0)
+      throw UserError(
+          fmt::format("'{}.async' needs the rate of copies to the host, which the cluster does not say; give "
+                      "{}.stall, or cluster.host.pcie",
+                      key, key));
+    const double stops = stall ? stall->value() : run_.checkpoint_bytes / double(step_.gpus) / step_.to_host;
+    return {stops, std::max(stops, seconds)};
+  }
+
+  // A tier in the memory of hosts: each GPU copies its share, and reads it back.
+  void in_memory(const MemoryCheckpoint& tier, const char* name, Scope survives, double link, double failures) {
+    const auto key = fmt::format("job.checkpoint.{}", name);
+    const double rate = tier.rate ? tier.rate->value() : link;
+    if (rate <= 0)
+      throw UserError(fmt::format("'{}' needs a rate, which the cluster does not say; give {}.rate", key, key));
+    const auto& f = *job_.failures;
+    const double copy = run_.checkpoint_bytes / double(step_.gpus) / rate;
+    const auto saved = written(copy, tier.async, tier.stall, key.c_str());
+    const double restart = (tier.restart ? *tier.restart : f.restart).value();
+    const double interval = tier.interval ? tier.interval->value() : 0;
+    const double down = f.detect.value() + restart + copy;
+    cycle_.nearer.push_back({interval, saved.stall, saved.save, down, survives, failures});
+    run_.kept.push_back({name, survives, interval, saved.stall, saved.save, down, !tier.interval});
+    if (failures <= 0)
+      run_.warnings.push_back(fmt::format("'{}' is never used: {}", key,
+                                          survives == Scope::process
+                                              ? "no failure leaves a node as it is; see job.failures.process_share"
+                                              : "no node fails"));
+  }
+  void in_memory() {
+    const auto& c = job_.checkpoint;
+    const auto rates = failures_by_scope(fleet_);
+    double failures = rates[0];
+    if (c.host) in_memory(*c.host, "host", Scope::process, step_.to_host, failures), failures = 0;
+    if (c.peer) {
+      failures += rates[1] + (c.peer->apart ? rates[2] : 0);
+      in_memory(*c.peer, "peer", c.peer->apart ? Scope::group : Scope::node, step_.to_peer, failures);
+    }
+    cycle_.interval = c.interval ? c.interval->value() : 0;
+    cycle_ = with_intervals(cycle_, step_.seconds);
+    run_.kept.push_back(
+        {"storage", Scope::group, cycle_.interval, cycle_.stall, cycle_.save, cycle_.down, !c.interval});
+    for (auto& kept : run_.kept) {
+      const auto same = [&](const NearTier& tier) { return tier.survives == kept.survives; };
+      const auto tier = std::find_if(cycle_.nearer.begin(), cycle_.nearer.end(), same);
+      if (&kept != &run_.kept.back()) kept.interval_s = tier == cycle_.nearer.end() ? 0 : tier->interval;
+    }
+    // One complete checkpoint and one that is being written, in each memory.
+    const double held = 2 * double(cycle_.nearer.size()) * run_.checkpoint_bytes / double(step_.nodes);
+    if (step_.host_memory > 0 && held > step_.host_memory)
+      run_.warnings.push_back(
+          fmt::format("'job.checkpoint': two checkpoints of each tier take {} of the {} of memory of a node",
+                      decimal(held, "B"), decimal(step_.host_memory, "B")));
+  }
+  void interruptions() {
+    if (run_.kept.empty()) return;
+    const auto rates = failures_by_scope(fleet_);
+    for (std::size_t s = 0; s < kScopes; ++s) {
+      if (rates[s] <= 0) continue;
+      const auto scope = Scope(s);
+      std::size_t tier = 0;
+      while (tier < cycle_.nearer.size() && cycle_.nearer[tier].survives < scope) ++tier;
+      const auto from = std::find_if(run_.kept.begin(), run_.kept.end(),
+                                     [&](const KeptIn& kept) { return kept.interval_s > 0 && kept.survives >= scope; });
+      const double happen = run_.failures * rates[s] / cycle_.failures;
+      run_.interruptions.push_back({scope, from->name, happen, lost_work(cycle_, tier), from->down_s});
+    }
+  }
+
   // Duration and interval of checkpoints.
   void checkpoint() {
     const auto& c = job_.checkpoint;
@@ -252,7 +331,7 @@ class Maker {
           fmt::format("'job.failures.group.nodes' is {}, and the job has {} nodes", f.group_nodes, step_.nodes));
     fleet_.nodes = step_.nodes, fleet_.spares = job_.spares.value_or(-1);
     const double per_second = 1e-3 / kDay;
-    fleet_.node_rate = f.per_1000_node_days * per_second;
+    fleet_.node_rate = f.per_1000_node_days * per_second, fleet_.process_share = f.process_share;
     fleet_.group_nodes = f.group_nodes, fleet_.group_rate = f.group_nodes > 0 ? f.group_per_1000_days * per_second : 0;
     fleet_.slow_rate = f.slow_per_1000_node_days * per_second;
     fleet_.slowdown = f.slowdown, fleet_.notice = f.notice.value(), fleet_.repair = f.repair.value();
@@ -265,31 +344,25 @@ class Maker {
     }
     const double size = run_.checkpoint_bytes = c.bytes ? double(c.bytes->count()) : step_.state_bytes;
     const double storage = size / c.rate.value();
-    cycle_.save = storage;
-    cycle_.stall = storage;
-    if (c.async) {
-      if (!c.stall && step_.to_host <= 0)
-        throw UserError(
-            "'job.checkpoint.async' needs the rate of copies to the host, which the cluster does not say; give "
-            "job.checkpoint.stall, or cluster.host.pcie");
-      cycle_.stall = c.stall ? c.stall->value() : size / double(step_.gpus) / step_.to_host;
-      cycle_.save = std::max(cycle_.stall, storage);
-    } else if (c.stall) {
-      cycle_.stall = cycle_.save = c.stall->value();
-    }
+    const auto saved = written(storage, c.async, c.stall, "job.checkpoint");
+    cycle_.stall = saved.stall, cycle_.save = saved.save;
     fleet_.restart = f.restart.value() + storage;
     cycle_.down = f.detect.value() + fleet_.restart;
     cycle_.failures = failures_of(fleet_);
     cycle_.work = run_.steps * step_.seconds + evaluating();  // an evaluation that fails is done again, as a step is
     // Rounded to whole steps.
-    double interval = c.interval ? c.interval->value() : best_interval(cycle_);
     run_.best_interval = !c.interval;
-    interval = std::max(1., std::round(interval / step_.seconds)) * step_.seconds;
-    if (interval + cycle_.stall < cycle_.save)
+    if (c.host || c.peer) {
+      in_memory();
+    } else {
+      const double interval = c.interval ? c.interval->value() : best_interval(cycle_);
+      cycle_.interval = std::max(1., std::round(interval / step_.seconds)) * step_.seconds;
+    }
+    if (cycle_.interval + cycle_.stall < cycle_.save)
       run_.warnings.push_back(
           fmt::format("'job.checkpoint.interval' {}: a checkpoint takes {} to be written, so the next waits for it",
-                      show(Duration(interval)), show(Duration(cycle_.save))));
-    cycle_.interval = std::min(interval, cycle_.work);
+                      show(Duration(cycle_.interval)), show(Duration(cycle_.save))));
+    if (cycle_.nearer.empty()) cycle_.interval = std::min(cycle_.interval, cycle_.work);
     run_.checkpoint_interval_s = cycle_.interval, run_.checkpoint_stall_s = cycle_.stall;
     run_.checkpoint_save_s = cycle_.save, run_.down_s = cycle_.down;
     run_.assumptions.push_back(
@@ -304,11 +377,13 @@ class Maker {
   Length at(double factor, Ask ask) const {
     Cycle cycle = cycle_;
     cycle.work += (factor - 1) * run_.steps * step_.seconds, cycle.interval *= factor;
+    for (auto& tier : cycle.nearer) tier.interval *= factor;
     Length length;
     const double closed = job::expected(cycle);
     if (!(closed < kHopeless * cycle.work)) hopeless(cycle);
     if (ask == Ask::mean && never_short()) return {closed, true, {}};
-    const double cycles = std::ceil(cycle.work / cycle.interval);
+    const double cycles =
+        std::ceil(cycle.work / (cycle.nearer.empty() ? cycle.interval : cycle.nearer.front().interval));
     too_many(closed);
     const int runs = static_cast<int>(std::clamp(kMostCycles / cycles, kFewestRuns, kMostRuns));
     length.runs = simulate(cycle, fleet_, job_.seed, runs);

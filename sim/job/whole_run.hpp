@@ -20,6 +20,8 @@ struct Step {
   double gpu_watts = 0;          // power limit per GPU; 0: unknown
   double state_bytes = 0;        // one copy of parameters and optimizer states
   double to_host = 0;            // bytes/s that a GPU copies to its host; 0: unknown
+  double to_peer = 0;            // and sends to another node; 0: unknown
+  double host_memory = 0;        // bytes, of a node; 0: unknown
   double forward = 1. / 3;       // share of a step that a forward pass of it takes
   std::vector<Step> phases{};    // a step of each phase of the job, of which only time, band and amounts count
 };
@@ -36,6 +38,22 @@ struct Totals {
   double days = 0, gpu_hours = 0, goodput = 1;
   std::optional<double> cost, energy_mwh, carbon_t;
   friend bool operator==(const Totals&, const Totals&) = default;
+};
+
+// Checkpoints of one kind, where some are nearer than the storage.
+struct KeptIn {
+  std::string name;  // host, peer or storage
+  Scope survives = Scope::group;
+  double interval_s = 0, stall_s = 0, save_s = 0, down_s = 0;  // interval 0: none, which is best
+  bool best_interval = false;
+};
+
+// Failures of one scope, and what they cost.
+struct Interruption {
+  Scope scope = Scope::node;
+  std::string from;               // the tier that the run goes back to
+  double failures = 0;            // expected in the whole run
+  double lost_s = 0, down_s = 0;  // on average: training that is done again, and the time until it goes on
 };
 
 struct WholeRun {
@@ -57,6 +75,8 @@ struct WholeRun {
   bool best_interval = false;                 // the interval was optimised
   std::optional<double> closed_form_goodput;  // if the closed form holds
   std::optional<Simulated> simulated;
+  std::vector<KeptIn> kept;                 // nearest first; empty: in storage alone
+  std::vector<Interruption> interruptions;  // empty: as `kept`
   std::vector<std::string> assumptions, warnings;
 
   std::optional<bool> in_time() const;    // whether the deadline is met

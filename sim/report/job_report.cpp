@@ -41,6 +41,10 @@ std::string clock(const job::WholeRun& run) {
 
 std::string money(double amount) { return show(Count(amount)); }
 
+const char* name(job::Scope scope) {
+  return scope == job::Scope::process ? "process" : scope == job::Scope::node ? "node" : "group of nodes";
+}
+
 }  // namespace
 
 std::string job_text(const job::WholeRun& run, int width) {
@@ -94,7 +98,7 @@ std::string job_text(const job::WholeRun& run, int width) {
   const auto share = [&](double goodput) { return show_share(goodput, e.goodput); };
   line("Goodput", fmt::format("{} % of the time trains{}; {}", share(e.goodput),
                               run.low && run.high ? span(share(run.low->goodput), share(run.high->goodput) + " %") : "",
-                              run.closed_form_goodput ? "closed form, exact here"
+                              run.closed_form_goodput ? (run.kept.empty() ? "closed form, exact here" : "closed form")
                                                       : fmt::format("mean of {} simulated runs", s.runs)));
   line("Failures", fmt::format("{} that stop the run; {} of work done again, {} down after each{}",
                                show_events(run.failures), show(Duration(s.lost)), show(Duration(run.down_s)),
@@ -106,11 +110,23 @@ std::string job_text(const job::WholeRun& run, int width) {
                                   decimal(run.checkpoint_bytes, "B"), show(Duration(run.checkpoint_interval_s)),
                                   run.best_interval ? " (the best)" : "", show(Duration(run.checkpoint_stall_s)),
                                   show(Duration(run.checkpoint_save_s))));
+  for (const auto& kept : run.kept) {
+    if (kept.name == "storage") continue;
+    line("", kept.interval_s <= 0
+                 ? fmt::format("in memory ({}): none, which is the best", kept.name)
+                 : fmt::format("in memory ({}) every {}{}; one stops it for {}, is safe after {}", kept.name,
+                               show(Duration(kept.interval_s)), kept.best_interval ? " (the best)" : "",
+                               show(Duration(kept.stall_s)), show(Duration(kept.save_s))));
+  }
+  for (const auto& i : run.interruptions)
+    line(&i == &run.interruptions.front() ? "Restarts" : "",
+         fmt::format("{} of a {}, from {}: {} of work lost, {} down", show_events(i.failures), name(i.scope), i.from,
+                     show(Duration(i.lost_s)), show(Duration(i.down_s))));
   return text;
 }
 
 Shown<job::WholeRun> job_answer() {
-  using job::Simulated, job::WholeRun;
+  using job::Interruption, job::KeptIn, job::Simulated, job::WholeRun;
   const auto run = [](auto& r) { return &r; };
   const auto days = [](auto member) { return [member](const Simulated& s) { return s.*member / 86400; }; };
   const auto checkpoint = Shown<WholeRun>("Checkpoints: safe after save_s. A failure stops the run for down_s.")
@@ -118,6 +134,23 @@ Shown<job::WholeRun> job_answer() {
                                        &WholeRun::checkpoint_interval_s, "best_interval", &WholeRun::best_interval)
                               .figures(Unit::seconds, "stall_s", &WholeRun::checkpoint_stall_s, "save_s",
                                        &WholeRun::checkpoint_save_s, "down_s", &WholeRun::down_s);
+  const auto in_memory =
+      Shown<WholeRun>()
+          .rows("checkpoints",
+                Shown<KeptIn>("Where checkpoints are, nearest first; interval_s 0: none, which is best.")
+                    .figure("kept_in", &KeptIn::name)
+                    .figure("survives", Unit::none, "what may fail", [](auto& k) { return name(k.survives); })
+                    .figure("best_interval", &KeptIn::best_interval)
+                    .figures(Unit::seconds, "interval_s", &KeptIn::interval_s, "stall_s", &KeptIn::stall_s, "save_s",
+                             &KeptIn::save_s, "down_s", &KeptIn::down_s),
+                [](auto& r) { return &r.kept; })
+          .rows("interruptions",
+                Shown<Interruption>("Failures by what fails: the work that each loses and how long it is down, means.")
+                    .figure("fails", [](auto& i) { return name(i.scope); })
+                    .figure("restarts_from", &Interruption::from)
+                    .figure("failures", &Interruption::failures)
+                    .figures(Unit::seconds, "lost_s", &Interruption::lost_s, "down_s", &Interruption::down_s),
+                [](auto& r) { return &r.interruptions; });
   const auto simulated =
       Shown<Simulated>("Runs with failures at random; means. Lost: trained again; slow: with a slow node.")
           .figure("runs", &Simulated::runs)
@@ -163,6 +196,7 @@ Shown<job::WholeRun> job_answer() {
       .figure("within_budget", &WholeRun::in_budget)
       .also(Shown<WholeRun>()
                 .group("checkpoint", checkpoint, run)
+                .also(in_memory, [](const WholeRun& r) { return r.kept.empty() ? nullptr : &r; })
                 .figure("closed_form_goodput", Unit::share, "where it holds", &WholeRun::closed_form_goodput)
                 .group("simulated", simulated, &WholeRun::simulated),
             [](const WholeRun& r) { return r.simulated ? &r : nullptr; });
