@@ -118,6 +118,29 @@ class Run {
     }
     phase_ = Phase::stall, phase_end_ = now_ + stall;
     begun_ = done_;
+    skip(tiers, stall);
+  }
+
+  // Pieces of the nearest tiers, all alike, that nothing interrupts: there may be a million in a run.
+  void skip(std::size_t tiers, double stall) {
+    if (tiers == kept_.size() || kept_[tiers].pieces == 1 || kept_[tiers - 1].pieces > 1) return;
+    if (notice_ < kNever || missing_ > 0) return;
+    double period = stall + interval_;
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      if (i >= tiers && kept_[i].safe_at < kNever) return;
+      if (i < tiers) period = std::max(period, kept_[i].save);
+    }
+    const double calm = (std::min(failure_, slow_at_) - now_) / period, left = (c_.work - done_) / interval_;
+    const auto alike = double(kept_[tiers].pieces - piece_ % kept_[tiers].pieces - 1);
+    const double pieces = std::min(alike, std::floor(std::min(calm, left)) - 1);
+    if (pieces < 1) return;
+    now_ += pieces * period, phase_end_ += pieces * period, piece_ += std::int64_t(pieces);
+    begun_ = done_ += pieces * interval_;
+    for (std::size_t i = 0; i < tiers; ++i) {
+      auto& kept = kept_[i];
+      kept.safe = done_ - interval_, kept.safe_piece = piece_ - 1;
+      kept.pending = done_, kept.pending_piece = piece_, kept.safe_at += pieces * period;
+    }
   }
 
   void end_of_phase() {

@@ -287,14 +287,18 @@ class Maker {
     const auto rates = failures_by_scope(fleet_);
     double failures = rates[0];
     if (c.host) in_memory(*c.host, "host", Scope::process, step_.to_host, failures), failures = 0;
+    if (c.peer && step_.nodes < 2) throw UserError("'job.checkpoint.peer' needs another node, and the job has one");
     if (c.peer) {
       failures += rates[1] + (c.peer->apart ? rates[2] : 0);
       in_memory(*c.peer, "peer", c.peer->apart ? Scope::group : Scope::node, step_.to_peer, failures);
     }
     cycle_.interval = c.interval ? c.interval->value() : 0;
     cycle_ = with_intervals(cycle_, step_.seconds);
+    double needed = cycle_.failures;  // those that only the storage survives; without any, it is never best to write
+    for (const auto& tier : cycle_.nearer) needed -= tier.failures;
+    run_.best_interval = run_.best_interval && needed > 1e-9 * cycle_.failures;
     run_.kept.push_back(
-        {"storage", Scope::group, cycle_.interval, cycle_.stall, cycle_.save, cycle_.down, !c.interval});
+        {"storage", Scope::group, cycle_.interval, cycle_.stall, cycle_.save, cycle_.down, run_.best_interval});
     for (auto& kept : run_.kept) {
       const auto same = [&](const NearTier& tier) { return tier.survives == kept.survives; };
       const auto tier = std::find_if(cycle_.nearer.begin(), cycle_.nearer.end(), same);

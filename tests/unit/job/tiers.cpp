@@ -13,7 +13,7 @@ using namespace rehearsal::job;
 
 namespace {
 
-double log_uniform(std::mt19937_64& random, double low, double high) {
+double spread_over(std::mt19937_64& random, double low, double high) {
   return low * std::exp(std::log(high / low) * double(random() >> 11) * 0x1p-53);
 }
 
@@ -22,16 +22,16 @@ struct Case {
   Fleet fleet;
   Cycle cycle;
 };
-Case drawn(std::mt19937_64& random, bool async, std::size_t tiers) {
+Case tiers_drawn(std::mt19937_64& random, bool async, std::size_t tiers) {
   Case c;
-  const double all = 1 / log_uniform(random, 5000, 100000);
+  const double all = 1 / spread_over(random, 5000, 100000);
   c.fleet.nodes = 64, c.fleet.group_nodes = 8;
   c.fleet.node_rate = .8 * all / 64, c.fleet.group_rate = .2 * all / 8, c.fleet.process_share = .5;
   const auto rates = failures_by_scope(c.fleet);
-  c.cycle.work = log_uniform(random, 1e5, 1e6);
-  c.cycle.stall = log_uniform(random, 5, 100), c.cycle.save = c.cycle.stall * (async ? 4 : 1);
-  c.cycle.down = log_uniform(random, 300, 1500), c.cycle.failures = failures_of(c.fleet);
-  const double host = log_uniform(random, .5, 5), peer = host * log_uniform(random, 1, 4);
+  c.cycle.work = spread_over(random, 1e5, 1e6);
+  c.cycle.stall = spread_over(random, 5, 100), c.cycle.save = c.cycle.stall * (async ? 4 : 1);
+  c.cycle.down = spread_over(random, 300, 1500), c.cycle.failures = failures_of(c.fleet);
+  const double host = spread_over(random, .5, 5), peer = host * spread_over(random, 1, 4);
   if (tiers > 0) c.cycle.nearer.push_back({0, host, host, c.cycle.down / 4, Scope::process, rates[0]});
   if (tiers > 1) c.cycle.nearer.push_back({0, peer, peer * (async ? 3 : 1), c.cycle.down / 2, Scope::node, rates[1]});
   return c;
@@ -58,8 +58,8 @@ TEST_CASE("two tiers, solved by hand") {
 TEST_CASE("without a nearer tier, pieces add up to the closed form") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 40; ++i) {
-    auto cycle = drawn(random, i % 2, 0).cycle;
-    cycle.interval = log_uniform(random, 500, 20000);
+    auto cycle = tiers_drawn(random, i % 2, 0).cycle;
+    cycle.interval = spread_over(random, 500, 20000);
     CHECK(expected_in_tiers(cycle) == doctest::Approx(expected(cycle)).epsilon(1e-9));
   }
 }
@@ -69,7 +69,7 @@ TEST_CASE("simulated runs take what pieces add up to, and lose as much") {
   int beyond_two = 0;
   for (int i = 0; i < 60; ++i) {
     CAPTURE(i);
-    auto [fleet, cycle] = drawn(random, i % 3 == 0, 1 + i % 2);
+    auto [fleet, cycle] = tiers_drawn(random, i % 3 == 0, 1 + i % 2);
     cycle = with_intervals(cycle, 1);
     if (cycle.nearer.empty()) continue;
     const auto runs = simulate(cycle, fleet, std::uint64_t(i), 300);
@@ -102,7 +102,7 @@ TEST_CASE("at the best intervals a further tier is never worse, and no other int
   int better = 0;
   for (int i = 0; i < 30; ++i) {
     CAPTURE(i);
-    const auto two = drawn(random, i % 3 == 0, 2).cycle;
+    const auto two = tiers_drawn(random, i % 3 == 0, 2).cycle;
     auto one = two, none = two;
     one.nearer.pop_back(), none.nearer.clear();
     const auto best = with_intervals(two, 1);
@@ -135,7 +135,7 @@ TEST_CASE("a training says from where it restarts, and what a failure costs") {
   job.failures->process_share = .75;
   CHECK(whole_run(job, step).expected == storage.expected);  // all go back to the storage
 
-  job.checkpoint.host = MemoryCheckpoint{.restart = Duration(30)}, job.checkpoint.peer = MemoryCheckpoint{};
+  job.checkpoint.host.emplace().restart = Duration(30), job.checkpoint.peer.emplace();
   const auto run = whole_run(job, step);
   REQUIRE(run.kept.size() == 3);
   CHECK(run.kept[0].stall_s == doctest::Approx(1));
