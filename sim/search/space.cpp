@@ -55,6 +55,68 @@ std::vector<std::string> usual_schedules() {
   return names;
 }
 
+// One choice of a layout: a key of the file, its field, and the value.
+struct Choice {
+  const char* key;
+  const fields::Field* field;
+  fields::Value (*value)(const Space& space, const Layout& layout);
+};
+const std::vector<Choice>& choices() {
+  using L = const Layout&;
+  using S = const Space&;
+  using Whole = std::int64_t;
+  static const auto choice = [](const char* key, fields::Value (*value)(S, L), const char* field = nullptr) {
+    return Choice{key, &scenario::scenario_fields().at(field ? field : key), value};
+  };
+  static const std::vector<Choice> all{
+      choice("parallelism.tensor", [](S, L l) { return fields::Value(Whole{l.tensor}); }),
+      choice("parallelism.sequence", [](S, L l) { return fields::Value(l.sequence); }),
+      choice("parallelism.context", [](S, L l) { return fields::Value(Whole{l.context}); }),
+      choice("parallelism.pipeline", [](S, L l) { return fields::Value(Whole{l.pipeline}); }),
+      choice("parallelism.chunks", [](S, L l) { return fields::Value(Whole{l.chunks}); }),
+      choice("parallelism.data", [](S, L l) { return fields::Value(Whole{l.data}); }),
+      choice("parallelism.expert", [](S, L l) { return fields::Value(Whole{l.expert}); }),
+      choice("parallelism.zero", [](S, L l) { return fields::Value(Whole{l.zero}); }),
+      choice("batch.micro", [](S, L l) { return fields::Value(Whole{l.micro}); }),
+      choice(
+          "schedule", [](S s, L l) { return fields::Value(s.schedules()[l.schedule]); }, "schedule.name"),
+      choice(
+          "training.recompute", [](S, L l) { return fields::Value(std::string(scenario::name(l.recompute))); },
+          "training.recompute.mode")};
+  return all;
+}
+
+// A scenario of the base of this layout, made one of the layout.
+void lay_out(const Space& space, const Layout& layout, scenario::Scenario& s) {
+  for (const auto& choice : choices()) choice.field->set(&s, choice.value(space, layout));
+  s.concrete->training.offload = space.file().space.offload[layout.offload].states;
+}
+
+// Of a family, tried in a scenario of its base.
+std::vector<Setting> settings_of(const Space& space, const Layout& of, scenario::Scenario& s) {
+  const auto& plan = space.file().space;
+  const auto& support = space.file().bases[of.base].support;
+  const std::vector<std::int64_t> all{0, 1, 2, 3};
+  const bool replicated = of.data * of.context > 1;
+  std::vector<Setting> settings;
+  for (const auto zero : plan.zero.value_or(all)) {
+    if (!replicated && zero != 0 && !plan.zero) continue;  // there are no replicas to shard over
+    if (!support.has_zero(zero, of.pipeline > 1)) continue;
+    for (std::size_t o = 0; o < plan.offload.size(); ++o) {
+      const auto& states = plan.offload[o].states;
+      const bool alone = of.pipeline == 1 && of.recompute == Recompute::none;
+      if (!support.has(states) || (!alone && support.needs_alone(states))) continue;
+      auto layout = of;
+      layout.zero = std::uint8_t(zero), layout.offload = std::uint16_t(o);
+      lay_out(space, layout, s);
+      const auto& c = *s.concrete;
+      if (plan::broken_by_offload(c.model, c.training, c.framework, s.parallelism, c.cluster.host).empty())
+        settings.push_back({layout.zero, layout.offload});
+    }
+  }
+  return settings;
+}
+
 }  // namespace
 
 // Enumerates the degrees from outermost to innermost, and remembers the most specific refusal.
@@ -73,6 +135,7 @@ class Space::Builder {
       }
       layout_ = {}, layout_.base = std::uint16_t(i), support_ = &space_.file_.bases[i].support;
       framework_ = space_.file_.bases[i].scenario.concrete->framework.name;
+      scratch_ = space_.scenario(layout_);
       cut(space_.file_.bases[i].scenario);
     }
     std::stable_sort(space_.families_.begin(), space_.families_.end(),
@@ -149,7 +212,8 @@ class Space::Builder {
 
   void add(const scenario::Scenario& base) {
     const auto& c = *base.concrete;
-    const auto s = space_.scenario(layout_);
+    auto& s = scratch_;
+    lay_out(space_, layout_, s);
     for (const auto& broken :
          {plan::broken_by_degrees(c.model, s.concrete->training, c.experts, s.parallelism),
           plan::broken_by_sequence(c.model, s.concrete->training, c.experts, s.parallelism, s.batch, 1)})
@@ -161,7 +225,7 @@ class Space::Builder {
     if (found->second.empty())
       return refuse(11, fmt::format("none of plan.schedules and plan.chunks takes pipeline {} with {} micro-batches",
                                     layout_.pipeline, s.microbatches()));
-    const auto settings = space_.settings(layout_);
+    const auto settings = settings_of(space_, layout_, s);
     if (settings.empty())
       return refuse(12, fmt::format("no value of plan.zero goes with any of plan.offload in framework {} with "
                                     "pipeline {} and recompute {}",
@@ -174,6 +238,7 @@ class Space::Builder {
   Space& space_;
   const PlanSpace& choice_;
   Layout layout_;
+  scenario::Scenario scratch_;  // of the base of `layout_`; a copy for each family would take half of the time
   const scenario::Support* support_ = nullptr;
   std::string framework_;
   int depth_ = 0;
@@ -275,67 +340,14 @@ std::vector<Order> Space::orders(const Layout& of) const {
 }
 
 std::vector<Setting> Space::settings(const Layout& of) const {
-  const std::vector<std::int64_t> all{0, 1, 2, 3};
-  const bool replicated = of.data * of.context > 1;
-  std::vector<Setting> settings;
-  for (const auto zero : file_.space.zero.value_or(all)) {
-    if (!replicated && zero != 0 && !file_.space.zero) continue;  // there are no replicas to shard over
-    if (!support(of).has_zero(zero, of.pipeline > 1)) continue;
-    for (std::size_t o = 0; o < file_.space.offload.size(); ++o) {
-      const auto& states = file_.space.offload[o].states;
-      const bool alone = of.pipeline == 1 && of.recompute == Recompute::none;
-      if (!support(of).has(states) || (!alone && support(of).needs_alone(states))) continue;
-      auto layout = of;
-      layout.zero = std::uint8_t(zero), layout.offload = std::uint16_t(o);
-      const auto s = scenario(layout);
-      const auto& c = *s.concrete;
-      if (plan::broken_by_offload(c.model, c.training, c.framework, s.parallelism, c.cluster.host).empty())
-        settings.push_back({layout.zero, layout.offload});
-    }
-  }
-  return settings;
+  auto s = scenario(of);
+  return settings_of(*this, of, s);
 }
-
-namespace {
-
-// One choice of a layout: a key of the file, its field, and the value.
-struct Choice {
-  const char* key;
-  const fields::Field* field;
-  fields::Value (*value)(const Space& space, const Layout& layout);
-};
-const std::vector<Choice>& choices() {
-  using L = const Layout&;
-  using S = const Space&;
-  using Whole = std::int64_t;
-  static const auto choice = [](const char* key, fields::Value (*value)(S, L), const char* field = nullptr) {
-    return Choice{key, &scenario::scenario_fields().at(field ? field : key), value};
-  };
-  static const std::vector<Choice> all{
-      choice("parallelism.tensor", [](S, L l) { return fields::Value(Whole{l.tensor}); }),
-      choice("parallelism.sequence", [](S, L l) { return fields::Value(l.sequence); }),
-      choice("parallelism.context", [](S, L l) { return fields::Value(Whole{l.context}); }),
-      choice("parallelism.pipeline", [](S, L l) { return fields::Value(Whole{l.pipeline}); }),
-      choice("parallelism.chunks", [](S, L l) { return fields::Value(Whole{l.chunks}); }),
-      choice("parallelism.data", [](S, L l) { return fields::Value(Whole{l.data}); }),
-      choice("parallelism.expert", [](S, L l) { return fields::Value(Whole{l.expert}); }),
-      choice("parallelism.zero", [](S, L l) { return fields::Value(Whole{l.zero}); }),
-      choice("batch.micro", [](S, L l) { return fields::Value(Whole{l.micro}); }),
-      choice(
-          "schedule", [](S s, L l) { return fields::Value(s.schedules()[l.schedule]); }, "schedule.name"),
-      choice(
-          "training.recompute", [](S, L l) { return fields::Value(std::string(scenario::name(l.recompute))); },
-          "training.recompute.mode")};
-  return all;
-}
-
-}  // namespace
 
 scenario::Scenario Space::scenario(const Layout& layout) const {
   auto s = base(layout);
   s.job.reset();
-  for (const auto& choice : choices()) choice.field->set(&s, choice.value(*this, layout));
-  s.concrete->training.offload = file_.space.offload[layout.offload].states;
+  lay_out(*this, layout, s);
   s.simulate.detail = graph::Detail::stage;
   return s;
 }
