@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "balance/rebalance.hpp"
 #include "balance/registry.hpp"
@@ -81,6 +83,44 @@ Moves total(const Question& question, const Shape& shape, const std::vector<std:
   return sum;
 }
 
+// Each GPU receives over two ports at once: from its own node, and from others.
+std::optional<double> moving(const Question& question, const Shape& shape, const std::vector<std::int32_t>& before,
+                             const Placement& after) {
+  if (!question.in_node || question.bytes_per_expert == Bytes{}) return std::nullopt;
+  std::vector<Moves> to(shape.gpus);
+  for (std::uint32_t l = 0; l < after.layers; ++l) {
+    const auto then = std::span(before).subspan(std::size_t(l) * shape.replicas, shape.replicas);
+    const auto layer = moves_to_gpus(shape, question.problem.nodes, then, after.slots(l));
+    for (std::uint32_t g = 0; g < shape.gpus; ++g)
+      to[g].replicas += layer[g].replicas, to[g].between_nodes += layer[g].between_nodes;
+  }
+  const double expert = double(question.bytes_per_expert.count());
+  const double inside = expert / question.in_node->value(),
+               outside = expert / question.between_nodes.value_or(*question.in_node).value();
+  double longest = 0;
+  for (const auto& gpu : to)
+    longest =
+        std::max({longest, double(gpu.replicas - gpu.between_nodes) * inside, double(gpu.between_nodes) * outside});
+  return longest;
+}
+
+std::optional<Held> held(const Question& question, const Shape& shape) {
+  if (!question.serving) return std::nullopt;
+  const auto& s = *question.serving;
+  std::uint32_t slots = 0;
+  for (std::uint32_t g = 0; g < shape.gpus; ++g) slots = std::max(slots, shape.slots(g));
+  const double expert = s.expert * question.problem.layers();
+  Held all{
+      slots * expert, s.others, s.cache * s.tokens, (shape.replicas - shape.experts) * expert / shape.gpus, {}, {}};
+  if (!s.memory) return all;
+  const double memory = double(s.memory->count());
+  all.fits = all.all() <= memory;
+  if (s.cache > 0) all.tokens = std::max(0., std::floor((memory - all.experts - all.others) / s.cache));
+  return all;
+}
+
+double mean(const Loads& of) { return std::accumulate(of.begin(), of.end(), 0.) / double(of.size()); }
+
 void fill_layers(Answer& a, const Question& question, const std::vector<Loads>& weights,
                  const std::vector<std::int32_t>& before, const Loads& bounds) {
   const auto& shape = a.shape;
@@ -122,12 +162,24 @@ Answer follow(const Question& question, const Planner& planner) {
     TraceStep step;
     if (t == 0) {
       step.rebalanced = true;
-      if (a.from_previous) step.moves = total(question, a.shape, question.previous, plan.placement);
+      if (a.from_previous) {
+        step.moves = total(question, a.shape, question.previous, plan.placement);
+        a.moving = step.moving = moving(question, a.shape, question.previous, plan.placement);
+      }
     } else if (question.every && t % question.every == 0) {
       const auto in_use = plan.placement.phy2log;
-      plan = planner.plan(mean_of(question.trace, t - question.every, t), in_use);
-      step.rebalanced = true;
-      step.moves = total(question, a.shape, in_use, plan.placement);
+      const std::size_t window = question.window ? question.window : question.every;
+      const auto seen = mean_of(question.trace, t - std::min(t, window), t);
+      Loads uneven;
+      for (std::uint32_t l = 0; l < first.layers; ++l)
+        uneven.push_back(max_over_mean(gpu_loads(a.shape, seen[l], plan.placement.slots(l))));
+      step.rebalanced = mean(uneven) >= question.threshold;
+      if (step.rebalanced) {
+        plan = planner.plan(seen, in_use);
+        step.moves = total(question, a.shape, in_use, plan.placement);
+        step.moving = moving(question, a.shape, in_use, plan.placement);
+        if (step.moving) a.moving = a.moving.value_or(0) + *step.moving;
+      }
     }
     a.moves.replicas += step.moves.replicas, a.moves.between_nodes += step.moves.between_nodes;
     for (std::uint32_t l = 0; l < first.layers; ++l) {
@@ -135,6 +187,9 @@ Answer follow(const Question& question, const Planner& planner) {
       step.max_over_mean.push_back(max_over_mean(gpu_loads(a.shape, weights, plan.placement.slots(l))));
       step.kept_max_over_mean.push_back(max_over_mean(gpu_loads(a.shape, weights, first.slots(l))));
     }
+    if (question.layer_time > Time{})
+      a.saved = a.saved.value_or(0) + (mean(step.kept_max_over_mean) - mean(step.max_over_mean)) * first.layers *
+                                          to_seconds(question.layer_time);
     a.steps.push_back(std::move(step));
   }
   a.placement = std::move(plan.placement);
@@ -179,9 +234,13 @@ Answer answer(const Question& question, unsigned threads) {
     a.shape = shape_of(question.problem);
     a.placement = plan.placement;
     a.from_previous = !question.previous.empty();
-    if (a.from_previous) a.moves = total(question, a.shape, question.previous, a.placement);
+    if (a.from_previous) {
+      a.moves = total(question, a.shape, question.previous, a.placement);
+      a.moving = moving(question, a.shape, question.previous, a.placement);
+    }
     fill_layers(a, question, question.problem.weights, question.previous, plan.lower_bound);
   }
+  a.held = held(question, a.shape);
   a.moved_bytes = Bytes(static_cast<std::int64_t>(a.moves.replicas) * question.bytes_per_expert.count());
   return a;
 }

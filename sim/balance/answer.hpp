@@ -2,7 +2,7 @@
 //
 // Without a trace there is one step, whose loads are known and used for the placement. With a trace, a placement is
 // made only from loads of earlier steps: the first from step 0, then every `every` steps a new one from the mean of
-// those steps. The baseline keeps the first placement throughout.
+// those steps, or of a window of the latest ones. The baseline keeps the first placement throughout.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,6 +13,15 @@
 
 namespace rehearsal::balance {
 
+// What GPUs that only run the model hold: no gradients, optimizer states and kept activations.
+struct Serving {
+  double expert = 0;            // bytes of the weights of one expert of a layer
+  double others = 0;            // and of all weights that are no experts, which each GPU has
+  double cache = 0;             // of the keys and values of one token
+  double tokens = 0;            // in the cache of a GPU
+  std::optional<Bytes> memory;  // of a GPU
+};
+
 struct Question {
   std::string name;
   Problem problem;  // with a trace, its weights are those of step 0
@@ -22,7 +31,12 @@ struct Question {
   Bytes bytes_per_expert{};            // weight bytes of one expert in one layer
   double move_cost = 0;                // max over mean that justifies moving all replicas of a layer
   std::vector<std::vector<Loads>> trace;
-  std::uint32_t every = 0;  // steps between placements of a trace; 0 = only one placement
+  std::uint32_t every = 0;   // steps between placements of a trace; 0 = only one placement
+  std::uint32_t window = 0;  // steps whose mean load the next placement is made from; 0 = those since the last one
+  double threshold = 1;      // max over mean of that load, mean of all layers, from which experts are placed again
+  std::optional<Bandwidth> in_node, between_nodes;  // at which a GPU receives weights
+  Time layer_time;  // of the experts of a layer where all GPUs have the same load; 0 = unknown
+  std::optional<Serving> serving;
 };
 
 // Result for one layer.
@@ -36,7 +50,17 @@ struct LayerBalance {
 struct TraceStep {
   bool rebalanced = false;
   Moves moves;
+  std::optional<double> moving;             // seconds until the GPU that receives most has its weights
   Loads max_over_mean, kept_max_over_mean;  // per layer: with the current placement, with the first one kept
+};
+
+// Bytes of a GPU that only runs the model: the one with the most slots.
+struct Held {
+  double experts = 0, others = 0, cache = 0;
+  double redundant = 0;  // of `experts`: copies beyond the first, mean of all GPUs
+  double all() const { return experts + others + cache; }
+  std::optional<bool> fits;
+  std::optional<double> tokens;  // that the cache has room for
 };
 
 struct Answer {
@@ -47,6 +71,9 @@ struct Answer {
   Moves moves;  // over all layers
   Bytes moved_bytes{};
   std::vector<TraceStep> steps;
+  std::optional<double> moving;  // seconds, of all moves
+  std::optional<double> saved;   // seconds of the trace by which the first placement, kept, is slower
+  std::optional<Held> held;
 };
 
 // All errors in the question; keys are those of the input file.

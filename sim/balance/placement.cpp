@@ -53,7 +53,15 @@ Loads gpu_loads_in_order(const Shape& shape, const Loads& weights) {
 
 Moves moves(const Shape& shape, std::uint32_t nodes, std::span<const std::int32_t> before,
             std::span<const std::int32_t> after) {
-  Moves counted;
+  Moves sum;
+  for (const auto& to : moves_to_gpus(shape, nodes, before, after))
+    sum.replicas += to.replicas, sum.between_nodes += to.between_nodes;
+  return sum;
+}
+
+std::vector<Moves> moves_to_gpus(const Shape& shape, std::uint32_t nodes, std::span<const std::int32_t> before,
+                                 std::span<const std::int32_t> after) {
+  std::vector<Moves> counted(shape.gpus);
   std::vector<std::uint32_t> held(shape.experts), on_node(shape.experts);
   for (std::uint32_t n = 0; n < nodes; ++n) {
     const auto first = static_cast<std::uint32_t>(std::uint64_t(shape.gpus) * n / nodes);
@@ -67,8 +75,8 @@ Moves moves(const Shape& shape, std::uint32_t nodes, std::span<const std::int32_
           held[e]--;
           continue;
         }
-        counted.replicas++;
-        if (on_node[e] != n + 1) counted.between_nodes++;
+        counted[g].replicas++;
+        if (on_node[e] != n + 1) counted[g].between_nodes++;
       }
       for (auto slot = shape.first_slot(g); slot < shape.first_slot(g + 1); ++slot) held[before[slot]] = 0;
     }

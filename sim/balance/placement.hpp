@@ -47,5 +47,8 @@ struct Moves {
 };
 Moves moves(const Shape& shape, std::uint32_t nodes, std::span<const std::int32_t> before,
             std::span<const std::int32_t> after);
+// The same of each GPU, which receives them.
+std::vector<Moves> moves_to_gpus(const Shape& shape, std::uint32_t nodes, std::span<const std::int32_t> before,
+                                 std::span<const std::int32_t> after);
 
 }  // namespace rehearsal::balance

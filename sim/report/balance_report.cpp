@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "base/decimal.hpp"
+#include "base/quantity_text.hpp"
 #include "page/layout.hpp"
 
 namespace rehearsal::report {
@@ -42,12 +45,20 @@ Shown<LayerBalance> layer_balance() {
       .figure("lower_bound", Unit::ratio, "", &LayerBalance::lower_bound)
       .figure("moved_replicas", Unit::none, "moved", "", [](auto& l) { return l.moves.replicas; });
 }
+Shown<balance::Held> held() {
+  using balance::Held;
+  return Shown<Held>("Bytes of the GPU with the most slots: weights, and keys and values; nothing that training keeps.")
+      .figures(Unit::none, "experts", &Held::experts, "redundant", &Held::redundant, "others", &Held::others)
+      .figures(Unit::none, "cache", &Held::cache, "all", &Held::all, "fits", &Held::fits)
+      .figure("tokens", Unit::none, "that the cache has room for", &Held::tokens);
+}
 constexpr auto kLayerColumns = {"layer", "before_max_over_mean", "max_over_mean", "lower_bound", "moved_replicas"};
 
 Shown<TraceStep> trace_step() {
   return Shown<TraceStep>("Steps of a trace.")
       .figure("rebalanced", &TraceStep::rebalanced)
       .figure("moved_replicas", [](auto& s) { return s.moves.replicas; })
+      .figure("moving_s", Unit::seconds, "until all weights are there", &TraceStep::moving)
       .figure("max_over_mean", Unit::ratio, "by layer", &TraceStep::max_over_mean)
       .figure("static_max_over_mean", Unit::ratio, "had the first placement stayed", &TraceStep::kept_max_over_mean);
 }
@@ -91,6 +102,10 @@ Shown<Balanced> balance_answer() {
       .figure("moved_replicas", [](auto& b) { return b.answer.moves.replicas; })
       .figure("moved_between_nodes", Unit::none, "of those", [](auto& b) { return b.answer.moves.between_nodes; })
       .figure("moved_bytes", [](auto& b) { return b.answer.moved_bytes.count(); })
+      .figure("moving_s", Unit::seconds, "until all weights are there", [](auto& b) { return b.answer.moving; })
+      .figure("saved_s", Unit::seconds, "of the trace, beside the first placement kept",
+              [](auto& b) { return b.answer.saved; })
+      .group("memory", held(), [](auto& b) { return b.answer.held ? &*b.answer.held : nullptr; })
       .rows("steps", trace_step(), [](auto& b) { return b.answer.steps.empty() ? nullptr : &b.answer.steps; })
       .or_left_out();
 }
@@ -117,7 +132,20 @@ std::string to_text(const balance::Question& question, const balance::Answer& an
   text += fmt::format("\nMoved: {} replicas, {} of them to nodes that did not have that expert", answer.moves.replicas,
                       answer.moves.between_nodes);
   if (answer.moved_bytes.count() > 0) text += fmt::format("; {:.3f} GB", double(answer.moved_bytes.count()) / 1e9);
+  if (answer.moving) text += fmt::format(", {}", show(seconds(*answer.moving)));
   text += "\n";
+  if (answer.saved) {
+    text += fmt::format("Saved beside the first placement: {}", show(seconds(std::abs(*answer.saved))));
+    text += *answer.saved < 0 ? " less than nothing\n" : "\n";
+  }
+  if (answer.held) {
+    const auto& h = *answer.held;
+    text += fmt::format(
+        "Memory of a GPU: experts {} (copies beyond the first {}), other weights {}, keys and values {}; {}{}\n",
+        decimal(h.experts, "B"), decimal(h.redundant, "B"), decimal(h.others, "B"), decimal(h.cache, "B"),
+        decimal(h.all(), "B"), h.fits ? *h.fits ? " fit" : " DO NOT FIT" : " in all");
+    if (h.tokens) text += fmt::format("Its cache has room for {:.0f} tokens\n", *h.tokens);
+  }
   if (answer.steps.empty()) return fit(text, style.width);
   text += fmt::format("\n{:>5} {:>14} {:>14}   moved\n", "step", "mean of layers", "first kept");
   for (std::size_t s = 0; s < answer.steps.size(); s++) {

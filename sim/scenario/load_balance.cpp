@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "models/transformer.hpp"
 #include "scenario/balance_file.hpp"
 #include "scenario/load.hpp"
 #include "scenario/npy.hpp"
@@ -60,6 +61,55 @@ void read_previous(Diagnostics& problems, const Node* node, balance::Question& q
   map.finish();
 }
 
+// One number for each token: the keys and values that its layers keep.
+double cached(const models::Transformer& model) {
+  double all = 0;
+  for (const auto& row : models::layer_table(model).rows) {
+    const auto& m = row.spec.mixer;
+    if (m.kind != models::MixerKind::attention) continue;
+    const auto values = m.keys_as_values ? 0 : m.value_dim();
+    all +=
+        double(row.count) * double((m.mla ? m.mla->kv_rank + m.mla->rotary_dim : m.kv_heads * (m.head_dim + values)) +
+                                   (m.sparse > 0 ? m.index_dim : 0));
+  }
+  return all;
+}
+
+void read_serving(Context& context, const Node* node, balance::Question& question, const Node& root) {
+  if (!node) return;
+  auto& problems = context.problems;
+  MapReader map(problems, node, "serving", root);
+  const Node* named = map.require("model", "the model that is served, as in a scenario");
+  const auto model = named ? load_model(context, *named) : std::nullopt;
+  const double width = map.choice<double>("precision", {{"bf16", 2.}, {"fp8", 1.}, {"fp4", .5}}, {}, 2.);
+  const double cache = map.choice<double>("cache_precision", {{"bf16", 2.}, {"fp8", 1.}}, {}, 2.);
+  balance::Serving serving;
+  serving.tokens = double(map.integer("tokens", {0, INT64_MAX / 1'000'000}, 0));
+  if (const Node* memory = map.find("memory")) serving.memory = read_bytes(problems, *memory, "'memory'");
+  map.finish();
+  if (!model) return;
+  std::int64_t layers = 0;
+  double experts = 0, one = 0;
+  for (const auto& row : models::layer_table(*model).rows) {
+    const auto& f = row.spec.ffn;
+    if (!f.has_experts()) continue;
+    layers += row.count;
+    one = double((f.latent > 0 ? f.latent : model->hidden) * f.expert_width * (f.up_projections() + 1));
+    experts += one * double(f.experts * row.count);
+    if (std::uint32_t(f.experts) != question.problem.experts() && question.problem.experts() > 0)
+      problems.error(named->where(), fmt::format("'model' has {} experts in a layer, and the loads are of {}",
+                                                 f.experts, question.problem.experts()));
+  }
+  if (layers == 0) problems.error(named->where(), "'model' has no experts");
+  serving.expert = one * width;
+  auto alone = *model;
+  alone.mtp_layers = 0;  // modules of multi-token prediction are for training
+  serving.others = (models::parameters(alone) - experts) * width;
+  serving.cache = cached(*model) * cache;
+  if (question.bytes_per_expert == Bytes{}) question.bytes_per_expert = Bytes(std::int64_t(serving.expert));
+  question.serving = serving;
+}
+
 }  // namespace
 
 std::vector<Loads> read_loads(Context& context, const Node* node, const std::string& what) {
@@ -100,12 +150,17 @@ balance::Question read_balance(Context& context, const std::string& path, const 
     }
     if (!question.trace.empty()) p.weights = question.trace.front();
     question.every = static_cast<std::uint32_t>(top.integer("every", kExpert, 0));
+    question.window = static_cast<std::uint32_t>(top.integer("window", kExpert, 0));
+    question.threshold = top.number("threshold", {1, 1e9}, 1.);
+    question.layer_time = top.time("layer_time", true, Time{});
   } else {
     p.weights =
         read_loads(context, top.require("weights", "a list of layers, each a load per expert, or a .npy file of them"),
                    "'weights'");
-    if (top.given("every")) problems.error(top.at("every"), "'every' needs a 'trace'");
-    top.find("every");
+    for (const char* key : {"every", "window", "threshold", "layer_time"}) {
+      if (top.given(key)) problems.error(top.at(key), fmt::format("'{}' needs a 'trace'", key));
+      top.find(key);
+    }
   }
   const auto count = [&](const char* key, std::optional<std::int64_t> fallback = {}) {
     return static_cast<std::uint32_t>(top.integer(key, kMany, fallback));
@@ -117,6 +172,13 @@ balance::Question read_balance(Context& context, const std::string& path, const 
   question.method = top.get("method", fields::name_of("method"), std::optional(question.method), question.method);
   question.time_limit = top.time("time_limit", false, seconds(1));
   read_previous(problems, top.find("previous"), question, root);
+  if (const Node* links = top.find("links")) {
+    MapReader map(problems, links, "links", root);
+    question.in_node = map.bandwidth("in_node"),
+    question.between_nodes = map.bandwidth("between_nodes", question.in_node);
+    map.finish();
+  }
+  read_serving(context, top.find("serving"), question, root);
   question.move_cost = top.number("move_cost", {0, 1e9}, 0.);
   top.finish();
   if (problems.count() != before) return question;
