@@ -47,6 +47,7 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
     if (scenario.concrete) {
       auto& job = scenario.job.emplace();
       job.failures.emplace(), job.evaluation.emplace();
+      job.checkpoint.host.emplace(), job.checkpoint.peer.emplace();
       job.ramp.emplace().samples = Count(1e6);
     }
     const auto before = digest(scenario);
@@ -81,6 +82,9 @@ TEST_CASE("whatever value of a scenario changes, its digest changes") {
   auto with_library = scenario;
   with_library.concrete->cluster.library.algorithms["ring-all-reduce"].since = Version{2, 1};
   CHECK(digest(with_library) != before);
+  auto own_steps = scenario;
+  own_steps.concrete->cluster.library.nccl_protocols = false;
+  CHECK(digest(own_steps) != before);
   auto laid_out = scenario;
   laid_out.parallelism.layouts.resize(2);
   const auto one_way = digest(laid_out);
