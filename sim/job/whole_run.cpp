@@ -293,6 +293,7 @@ class Maker {
       in_memory(*c.peer, "peer", c.peer->apart ? Scope::group : Scope::node, step_.to_peer, failures);
     }
     cycle_.interval = c.interval ? c.interval->value() : 0;
+    const auto asked = cycle_.nearer;
     cycle_ = with_intervals(cycle_, step_.seconds);
     double needed = cycle_.failures;  // those that only the storage survives; without any, it is never best to write
     for (const auto& tier : cycle_.nearer) needed -= tier.failures;
@@ -302,7 +303,14 @@ class Maker {
     for (auto& kept : run_.kept) {
       const auto same = [&](const NearTier& tier) { return tier.survives == kept.survives; };
       const auto tier = std::find_if(cycle_.nearer.begin(), cycle_.nearer.end(), same);
-      if (&kept != &run_.kept.back()) kept.interval_s = tier == cycle_.nearer.end() ? 0 : tier->interval;
+      if (&kept == &run_.kept.back()) continue;
+      kept.interval_s = tier == cycle_.nearer.end() ? 0 : tier->interval;
+      if (kept.interval_s <= 0 &&
+          std::any_of(asked.begin(), asked.end(), [&](const auto& one) { return same(one) && one.failures > 0; }))
+        run_.warnings.push_back(fmt::format(
+            "'job.checkpoint.{}' keeps no checkpoints, which is best: with its 'rate', 'stall' and 'restart' "
+            "they would cost more than they save",
+            kept.name));
     }
     // One complete checkpoint and one that is being written, in each memory.
     const double held = 2 * double(cycle_.nearer.size()) * run_.checkpoint_bytes / double(step_.nodes);
