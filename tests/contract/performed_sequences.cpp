@@ -153,7 +153,7 @@ TEST_CASE("what pieces of a sequence cannot be is refused") {
                                 "batch.global=1", "model.tie_embeddings=false"})(),
                        doctest::Contains("a piece of a sequence gives a part of it only; set schedule to 1f1b"),
                        UserError);
-  CHECK_THROWS_WITH_AS(train(kMlp, {"schedule=seq1f1b"}), doctest::Contains("family 'mlp' has none"), UserError);
+  CHECK_THROWS_WITH_AS(train(kMlp, {"schedule=seq1f1b"}), doctest::Contains("family 'mlp' has no sequences"), UserError);
 }
 
 TEST_CASE("more ranks than key-value heads, and a capacity that depends on whose rows they are, are refused") {

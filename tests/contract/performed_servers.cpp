@@ -270,7 +270,7 @@ TEST_CASE("what servers are not performed with is refused by name") {
   CHECK(refusal(served(2, "servers: 1, delay: unbounded", {})).find("in an order that no serial run repeats") !=
         std::string::npos);
   CHECK(refusal(served(2, "servers: 1, delay: 2", {"simulate.iterations=3"})).find("at least 4") != std::string::npos);
-  CHECK(refusal(served(2, "servers: 1", {"parallelism.zero=1"})).find("'zero' 1 shards") != std::string::npos);
+  CHECK(refusal(served(2, "servers: 1", {"parallelism.zero=1"})).find("'zero' 1 would shard") != std::string::npos);
   CHECK_THROWS_WITH_AS(answer::prepare(loaded(served(2, "servers: 1000", {}))), doctest::Contains("are more than the"),
                        UserError);
   CHECK_THROWS_WITH_AS(
