@@ -25,7 +25,8 @@ int run_calibrate(Session&, const Arguments&) { return elsewhere(); }
 int run_hosts(Session&, const Arguments&) { return elsewhere(); }
 int run_completion(Session&, const Arguments&) { return elsewhere(); }
 
-// Of `reshard --backend`.
+// Of `reshard --backend` and `collective --backend`.
+backend::Collectives collectives_asked(const std::string&, const std::string&, backend::Compute) { elsewhere(); }
 void check_count(const char*, int, int) { elsewhere(); }
 std::unique_ptr<backend::Backend> open_backend(const std::string&, const std::string&, const Arguments&) {
   elsewhere();
@@ -44,6 +45,13 @@ std::vector<BackendEntry> backends() {
 }
 
 }  // namespace rehearsal::cli
+
+namespace rehearsal::explore {
+
+// Asked of what was performed.
+std::optional<backend::Collectives> collectives(const std::string&, const backend::RunOptions&) { return {}; }
+
+}  // namespace rehearsal::explore
 
 namespace rehearsal::report {
 
