@@ -80,7 +80,9 @@ OptionList performing_options(PerformingOptions& o) {
 backend::Collectives collectives_asked(const std::string& option, const std::string& backend,
                                        backend::Compute compute) {
   if (option.empty()) return explore::usual_collectives(backend);
-  if (!explore::collectives(backend, {.compute = compute}))
+  backend::RunOptions options;
+  options.compute = compute;
+  if (!explore::collectives(backend, options))
     throw UserError(
         "--collectives has no effect on timed tasks of one process: no bytes move, and collectives take their "
         "predicted time; use --backend mpi, or --compute real");

@@ -128,6 +128,7 @@ describe("the editor", () => {
   });
 
   for (const command of ["sweep scenarios/teaching-1f1b-8-stages.yaml", "measure x", "reshard scenarios/reshard/case4.yaml --backend mpi",
+    "collective all-reduce --ranks 4 --backend mpi",
                          "frobnicate"])
     test(`is told what a page cannot do: ${command}`, async () => {
       const page = await chromium.open();
