@@ -37,7 +37,7 @@ const Description& failure_fields() {
       field<&F::per_1000_node_days>("per_1000_node_days", number(0, 1e6), kDefault,
                                     "failures that stop the job (Llama 3: 3.8; Meta's RSC-1 6.5, RSC-2 2.3; BLOOM "
                                     "about 3; OPT about 16)"),
-      field<&F::process_share>("process_share", number(0, 1), kDefault,
+      field<&F::process_share>("process_share", share_or_none(), kDefault,
                                "share of these in which only processes die, and the node and its memory stay"),
       field<&F::detect>("detect", duration_or_none(), kDefault, "time until a failure is detected"),
       field<&F::restart>("restart", duration_or_none(), kDefault,
