@@ -277,7 +277,7 @@ class Maker {
     cycle_.nearer.push_back({interval, saved.stall, saved.save, down, survives, failures});
     run_.kept.push_back({name, survives, interval, saved.stall, saved.save, down, !tier.interval});
     if (failures <= 0)
-      run_.warnings.push_back(fmt::format("'{}' is never used: {}", key,
+      run_.warnings.push_back(fmt::format("'{}' is never used, whatever its 'rate', 'stall' and 'restart': {}", key,
                                           survives == Scope::process
                                               ? "no failure leaves a node as it is; see job.failures.process_share"
                                               : "no node fails"));
