@@ -42,16 +42,16 @@ void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Preci
   if (left_ == 0) finish();
 }
 
+bool Steps::arrived(std::uint32_t receive, std::uint32_t p) const {
+  const std::uint32_t where = at(routine_->moves[receive].cell, p);
+  const std::size_t next = pieces_[where].next;
+  return next == moves_of(where).size() || receive < moves_of(where)[next];
+}
+
 // Up to one step beyond the one that is not complete.
 void Steps::post_receives(std::uint32_t p) {
-  const auto arrived = [&](std::size_t receive) {
-    const auto& move = routine_->moves[receives_[receive]];
-    const Piece& piece = pieces_[at(move.cell, p)];
-    const auto& moves = moves_of(at(move.cell, p));
-    return piece.next == moves.size() || receives_[receive] < moves[piece.next];
-  };
   std::size_t& first = first_[p];
-  while (first < receives_.size() && arrived(first)) ++first;
+  while (first < receives_.size() && arrived(receives_[first], p)) ++first;
   if (first == receives_.size()) return;
   for (std::size_t& next = posted_[p]; next < receives_.size() && rounds_[next] <= rounds_[first] + 1; ++next) {
     const std::uint32_t m = receives_[next], id = m * routine_->pieces + p;
@@ -76,16 +76,13 @@ bool Steps::too_early(const collective::Move& send, std::uint32_t p) const {
 
 void Steps::take_turns() {
   const std::uint32_t before = turn_, pieces = routine_->pieces;
-  for (; awaited_ < receives_.size() * pieces; ++awaited_) {
-    const std::uint32_t m = receives_[awaited_ / pieces], p = awaited_ % pieces, where = at(routine_->moves[m].cell, p);
-    turn_ = turn_of(routine_->moves[m], p);
-    if (const Piece& piece = pieces_[where]; piece.next < moves_of(where).size() && moves_of(where)[piece.next] <= m)
-      break;
-  }
-  if (awaited_ == receives_.size() * pieces) turn_ = routine_->moves.back().step * pieces + pieces;
-  for (const auto& move : routine_->moves)
-    for (std::uint32_t p = 0; move.sends && p < pieces; ++p)
-      if (turn_of(move, p) > before && !too_early(move, p)) work_.push_back(at(move.cell, p));
+  while (awaited_ < receives_.size() * pieces && arrived(receives_[awaited_ / pieces], awaited_ % pieces)) ++awaited_;
+  turn_ = awaited_ < receives_.size() * pieces
+              ? turn_of(routine_->moves[receives_[awaited_ / pieces]], awaited_ % pieces)
+              : turn_of(routine_->moves.back(), pieces);
+  for (std::uint32_t turn = before + 1; turn <= turn_; ++turn)
+    for (const auto& move : routine_->of_step(turn / pieces))
+      if (move.sends) work_.push_back(at(move.cell, turn % pieces));
 }
 
 void Steps::note_completed() {

@@ -52,6 +52,7 @@ class Steps {
   };
 
   void note_completed();
+  bool arrived(std::uint32_t receive, std::uint32_t piece) const;  // a move
   void post_receives(std::uint32_t piece);
   std::uint32_t turn_of(const collective::Move& move, std::uint32_t piece) const;
   bool too_early(const collective::Move& send, std::uint32_t piece) const;

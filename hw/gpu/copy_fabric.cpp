@@ -10,23 +10,22 @@
 namespace rehearsal::gpu {
 namespace {
 
-collective::Execution in_a_ring(CollectiveKind kind, std::uint32_t members) {
-  const auto& all = collective::registry();
+const char* in_a_ring(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce:
-      return {&all.at("ring-all-reduce"), members};
+      return "ring-all-reduce";
     case CollectiveKind::reduce_scatter:
-      return {&all.at("ring-reduce-scatter"), members};
+      return "ring-reduce-scatter";
     case CollectiveKind::all_gather:
-      return {&all.at("ring-all-gather"), members};
+      return "ring-all-gather";
     case CollectiveKind::all_to_all:
-      return {&all.at("pairwise-all-to-all"), members};
+      return "pairwise-all-to-all";
     case CollectiveKind::shift:
-      return {&all.at("neighbour-shift"), members};
+      return "neighbour-shift";
     case CollectiveKind::broadcast:
-      return {&all.at("chain-broadcast"), members};
+      return "chain-broadcast";
   }
-  return {};
+  return "";
 }
 
 }  // namespace
@@ -118,7 +117,9 @@ void CopyFabric::carry(std::span<StreamSteps> steps, std::uint32_t tick, std::sp
 
 void CopyFabric::collective(const Operation& operation, std::span<const Member> members) {
   const auto count = static_cast<std::uint32_t>(members.size());
-  const collective::Execution by = operation.by ? *operation.by : in_a_ring(operation.kind, count);
+  const collective::Execution by =
+      operation.by ? *operation.by
+                   : collective::Execution{&collective::registry().at(in_a_ring(operation.kind)), count};
   GroupMemory& memory = memory_of(members.front());
   std::vector<StreamSteps> steps;
   for (std::uint32_t i = 0; i < count; ++i)

@@ -35,27 +35,24 @@ StreamSteps::StreamSteps(Device& device, Slots& buffers, const collective::Routi
 }
 
 std::vector<StreamSteps::Message> StreamSteps::begin_tick(std::uint32_t tick) {
-  const auto& moves = routine_.moves;
   std::vector<Message> messages;
   std::vector<std::size_t> leaving;  // pieces that are sent in this tick
   for (std::uint32_t p = 0; p < routine_.pieces && p <= tick; ++p) {
-    const std::uint32_t step = tick - p;
-    auto move = std::ranges::lower_bound(moves, step, {}, &collective::Move::step);
-    for (; move != moves.end() && move->step == step; ++move) {  // sends come first
-      const std::size_t where = std::size_t{move->cell} * routine_.pieces + p;
+    for (const auto& move : routine_.of_step(tick - p)) {
+      const std::size_t where = std::size_t{move.cell} * routine_.pieces + p;
       Piece& piece = pieces_[where];
       if (piece.size == 0) continue;
-      Message message{move->sends, move->member, move->number * routine_.pieces + p, nullptr,
+      Message message{move.sends, move.member, move.number * routine_.pieces + p, nullptr,
                       Bytes(static_cast<std::int64_t>(piece.size))};
-      if (move->sends) {
+      if (move.sends) {
         INVARIANT(piece.at, "a member sends what it has");
         message.at = const_cast<Address>(piece.at);
         leaving.push_back(where);
       } else {
         const bool taken = std::ranges::find(leaving, where) != leaving.end() ||
                            std::ranges::find(arriving_, where, &Arrival::where) != arriving_.end();
-        const bool free = piece.home && !move->adds && !taken;
-        arriving_.push_back({where, free ? nullptr : buffers_.acquire(message.size, stream_), move->adds});
+        const bool free = piece.home && !move.adds && !taken;
+        arriving_.push_back({where, free ? nullptr : buffers_.acquire(message.size, stream_), move.adds});
         message.at = free ? piece.home : arriving_.back().buffer;
       }
       messages.push_back(message);

@@ -95,7 +95,7 @@ struct Tokens {
   }
 };
 
-std::optional<timeline::Timeline> perform_collective(const AlonePerforming& o, const cost::CommunicationModel& model,
+std::optional<explore::Performed> perform_collective(const AlonePerforming& o, const cost::CommunicationModel& model,
                                                      const cost::OneCollective& one, const Arguments& arguments,
                                                      const CommonOptions& common) {
   constexpr std::uint32_t kMostPerformed = 256;
@@ -172,14 +172,12 @@ int run_collective(Session& session, const Arguments& arguments) {
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);
-  std::optional<timeline::Timeline> timeline;
+  std::optional<explore::Performed> done;
   std::optional<report::PerformedAlone> performed;
   if (!performing.backend.empty()) {
-    timeline = perform_collective(performing, model, one, arguments, common);
-    if (!timeline) return 0;
-    backend::RunOptions how;
-    how.collectives = collectives_asked(performing.collectives, performing.backend, how.compute);
-    performed.emplace(*timeline, one.seconds, explore::collectives(performing.backend, how));
+    done = perform_collective(performing, model, one, arguments, common);
+    if (!done) return 0;
+    performed.emplace(done->timeline, one.seconds, done->collectives);
   }
   const report::Exchange exchange{model, one, performed ? &*performed : nullptr};
   write_pages(common, pages,

@@ -70,7 +70,7 @@ int compare(const CommandLine& line, const CommonOptions& common) {
   return 0;
 }
 
-std::optional<timeline::Timeline> perform_plan(const AlonePerforming& o, const reshard::Question& question,
+std::optional<explore::Performed> perform_plan(const AlonePerforming& o, const reshard::Question& question,
                                                const reshard::Answer& answer, const Arguments& arguments,
                                                const CommonOptions& common) {
   const auto backend = open_backend(o.backend, "reshard", arguments);
@@ -104,12 +104,12 @@ int run_reshard(Session& session, const Arguments& arguments) {
     progress.begin("planning");
     return reshard::answer(question);
   }();
-  std::optional<timeline::Timeline> timeline;
+  std::optional<explore::Performed> done;
   std::optional<report::PerformedAlone> performed;
   if (!performing.backend.empty()) {
-    timeline = perform_plan(performing, question, result, arguments, common);
-    if (!timeline) return 0;
-    performed.emplace(*timeline, result.seconds);
+    done = perform_plan(performing, question, result, arguments, common);
+    if (!done) return 0;
+    performed.emplace(done->timeline, result.seconds);
   }
   const report::Planned planned{question, result, performed ? &*performed : nullptr};
   write_pages(common, pages, [&] {

@@ -42,7 +42,7 @@ struct AlonePerforming {
 OptionList alone_options(AlonePerforming& options, const std::string& what);
 void check(const CommandLine& line, const AlonePerforming& options);
 // The steps of collectives are those of `executions`, by WorkId. Nothing in ranks that do not report.
-std::optional<timeline::Timeline> perform(const AlonePerforming& options, backend::Backend& backend,
+std::optional<explore::Performed> perform(const AlonePerforming& options, backend::Backend& backend,
                                           const lower::Alone& what, double predicted,
                                           std::span<const collective::Execution> executions,
                                           const CommonOptions& common);

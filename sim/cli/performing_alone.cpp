@@ -23,7 +23,7 @@ void check(const CommandLine& line, const AlonePerforming& o) {
   check_count("--warmup", o.warmup, 0), check_count("--iterations", o.iterations, 1);
 }
 
-std::optional<timeline::Timeline> perform(const AlonePerforming& o, backend::Backend& backend, const lower::Alone& what,
+std::optional<explore::Performed> perform(const AlonePerforming& o, backend::Backend& backend, const lower::Alone& what,
                                           double predicted, std::span<const collective::Execution> executions,
                                           const CommonOptions& common) {
   Progress progress(common, 1, performer().reports(o.backend));
@@ -34,8 +34,9 @@ std::optional<timeline::Timeline> perform(const AlonePerforming& o, backend::Bac
   const int all = o.warmup + o.iterations;
   progress.begin("iterations", std::uint64_t(all), all * predicted);
   options.progress = [&](int ended) { progress.done(std::uint64_t(ended)); };
-  auto timeline = backend.prepare(what.graph)->run(options);
-  return performer().reports(o.backend) ? std::optional(std::move(timeline)) : std::nullopt;
+  explore::Performed performed{backend.prepare(what.graph)->run(options), {}, {}};
+  if (!what.graph.groups().empty()) performed.collectives = explore::collectives(backend.name(), options);
+  return performer().reports(o.backend) ? std::optional(std::move(performed)) : std::nullopt;
 }
 
 }  // namespace rehearsal::cli

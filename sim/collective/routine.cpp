@@ -23,6 +23,14 @@ Execution execution(const Algorithm& algorithm, Shape shape, Bytes size, double 
   return {&algorithm, shape, static_cast<std::uint32_t>(pieces)};
 }
 
+std::span<const Move> Routine::of_step(std::uint32_t step) const {
+  const auto first = std::lower_bound(moves.begin(), moves.end(), step,
+                                      [](const Move& move, std::uint32_t at) { return move.step < at; });
+  const auto last =
+      std::upper_bound(first, moves.end(), step, [](std::uint32_t at, const Move& move) { return at < move.step; });
+  return {first, last};
+}
+
 Routine routine(const Execution& execution, std::uint32_t member) {
   const auto& algorithm = *execution.algorithm;
   const std::uint32_t members = execution.shape.ranks;

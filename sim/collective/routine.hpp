@@ -2,6 +2,7 @@
 // perform what was predicted.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collective/collective.hpp"
@@ -43,6 +44,8 @@ struct Routine {
   bool in_turn = false;
   std::vector<Move> moves;                          // by step
   std::vector<std::vector<std::uint32_t>> of_cell;  // indices of moves; of one step, sends come first
+
+  std::span<const Move> of_step(std::uint32_t step) const;  // sends come first
 };
 
 // Throws InternalError where blocks of members are no whole parts, or an all-to-all forwards a block.
