@@ -71,7 +71,7 @@ TEST_CASE("AdamW inside the backward keeps no gradient, and takes no longer than
   CHECK(inside.summary.peak.allocated < behind.summary.peak.allocated);
   CHECK(seconds_of(inside) == doctest::Approx(seconds_of(behind)).epsilon(.05));
   CHECK(says(refused({"parallelism={data: 8}", "training.optimizer_in_backward=true"}), "one replica"));
-  CHECK(says(refused(with(alone, {"training.optimizer=sgd", "training.optimizer_in_backward=true"})), "is not of sgd"));
+  CHECK(says(refused(with(alone, {"training.optimizer=sgd", "training.optimizer_in_backward=true"})), "does not apply to sgd"));
   CHECK(says(refused(with(alone, {"batch={global: 4, micro: 1}", "training.optimizer_in_backward=true"})),
              "micro-batches"));
 }

@@ -110,7 +110,7 @@ TEST_CASE("an update costs what it moves, wherever it is made") {
 }
 
 TEST_CASE("what LOMO cannot be is refused with the way out") {
-  CHECK(says(refusal(kOne, {"batch.micro=1"}), "it cannot add up 8 micro-batches; set batch.micro"));
+  CHECK(says(refusal(kOne, {"batch.micro=1"}), "it cannot accumulate 8 micro-batches; set batch.micro"));
   CHECK(says(refusal(kOne, {"cluster.gpus=2", "batch.micro=4"}), "set parallelism.zero to 3"));
   CHECK(says(refusal(kOne, {"parallelism.zero=3"}), "nothing that zero 3 could shard over one GPU"));
   CHECK(says(refusal(kOne, {"model.tie_embeddings=true"}), "set model.tie_embeddings to false"));
