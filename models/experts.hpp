@@ -37,7 +37,10 @@ struct ExpertSettings {
 
 // What routing means for the ranks of one expert group.
 struct Routed {
-  double load = 1;    // rows of the busiest rank over the mean of all, both before any are dropped
+  double load = 1;  // rows of the busiest rank over the mean of all, both before any are dropped
+  // Of every rank likewise, the busiest first; where layers or steps differ, the mean of their busiest, and so on.
+  // Empty: all have `load`.
+  std::vector<double> loads = {};
   double kept = 1;    // of all rows, those that are not dropped
   bool waits = true;  // the host waits for the routing to know how many rows an expert gets
   bool two_hop = false;

@@ -62,7 +62,8 @@ void FrameworkRewrite::exchange(const Operator& op, bool back, Index from, Index
       .push_back({name,
                   TokenDispatch{tokens, narrow ? Bytes(hidden + 4 * hidden / 128) : bytes(element_ * double(hidden)),
                                 layer_.ffn.experts, layer_.ffn.experts_per_token, run.routing.most_domains,
-                                run.routing.two_hop, run.routing.load},
+                                run.routing.two_hop, run.routing.load, run.routing.loads,
+                                !to_experts && !run.routing.loads.empty()},
                   {read(from), write(to)}});
   run_beside(op, back);
 }

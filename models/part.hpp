@@ -41,6 +41,8 @@ struct TokenDispatch {
   std::int64_t experts = 0, per_token = 0, most_domains = 0;
   bool two_hop = true;
   double load = 1;
+  std::vector<double> loads = {};
+  bool back = false;
 };
 
 // What a step works on. Of a value: its index within the part; of a parameter or its gradient: the index of the tensor,

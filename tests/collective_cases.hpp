@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,16 +16,43 @@
 #include "base/bf16.hpp"
 #include "collective/registry.hpp"
 #include "collective/routine.hpp"
+#include "dispatch/operands.hpp"
 
 namespace rehearsal::cases {
+
+// Where the result goes, and of an all-to-all whether its blocks differ: member m gets m blocks from each, or gives
+// them.
+enum class Form : std::uint8_t { apart, in_place, uneven, back };
+inline std::vector<Form> forms(CollectiveKind kind) {
+  if (kind == CollectiveKind::all_to_all) return {Form::apart, Form::uneven, Form::back};
+  return {Form::apart, Form::in_place};
+}
 
 struct Case {
   CollectiveKind kind;
   Precision precision;
   std::uint32_t members;
   std::size_t length;  // elements: of the array, or of a member's block of it
-  bool in_place;
+  Form form = Form::apart;
 
+  bool in_place() const { return form == Form::in_place; }
+  bool uneven() const { return form == Form::uneven || form == Form::back; }
+  // Elements from one member to another.
+  std::size_t block(std::size_t from, std::size_t to) const {
+    return form == Form::uneven ? length * to : form == Form::back ? length * from : length;
+  }
+  // Where, in what `from` sends, the block of `to` begins.
+  std::size_t start(std::size_t from, std::size_t to) const {
+    std::size_t all = 0;
+    for (std::size_t m = 0; m < to; ++m) all += block(from, m);
+    return all;
+  }
+  dispatch::Blocks blocks(std::size_t me) const {
+    dispatch::Blocks all;
+    for (std::size_t m = 0; uneven() && m < members; ++m)
+      all.to.push_back(block(me, m) * width()), all.from.push_back(block(m, me) * width());
+    return all;
+  }
   bool has_blocks() const {
     using enum CollectiveKind;
     return kind == reduce_scatter || kind == all_gather || kind == all_to_all;
@@ -33,7 +62,8 @@ struct Case {
   std::size_t whole() const { return has_blocks() ? length * members : length; }
   std::string text() const {
     return fmt::format("{} of {} x {} {}{}", name(kind), members, length,
-                       precision == Precision::fp32 ? "fp32" : "bf16", in_place ? " in place" : "");
+                       precision == Precision::fp32 ? "fp32" : "bf16",
+                       std::array{"", " in place", ", uneven", ", uneven, back"}[std::size_t(form)]);
   }
 };
 
@@ -48,18 +78,26 @@ inline float value(const Case& c, std::size_t member, std::size_t element) {
 // The operands of one member. In place as NCCL allows it: the own block within the whole array, or one array.
 class Operands {
  public:
-  Operands(const Case& c, std::size_t me) : case_(c), me_(me), first_(c.whole() * c.width()), second_(first_) {
-    std::fill(first_.begin(), first_.end(), std::byte{0x7b}), second_ = first_;
+  Operands(const Case& c, std::size_t me)
+      : case_(c),
+        me_(me),
+        blocks_(c.blocks(me)),
+        first_((c.uneven() ? c.start(me, c.members) : c.whole()) * c.width()),
+        second_(first_.size()) {
+    std::fill(first_.begin(), first_.end(), std::byte{0x7b}),
+        std::fill(second_.begin(), second_.end(), std::byte{0x7b});
+    if (c.uneven()) second_.resize(std::accumulate(blocks_.from.begin(), blocks_.from.end(), std::size_t{0}));
     const std::size_t block = c.length * c.width();
     const bool gathers = c.kind == CollectiveKind::all_gather;
     const std::size_t start = gathers ? me * c.length : 0;
     in_ = gathers ? std::span(first_).subspan(me * block, block) : std::span(first_);
     for (std::size_t e = 0; e < in_.size() / c.width(); ++e) put(in_, e, value(c, me, start + e));
-    out_ = in_place() ? std::span(first_) : std::span(second_);
-    if (c.kind == CollectiveKind::reduce_scatter) out_ = out_.subspan(in_place() ? me * block : 0, block);
+    out_ = c.in_place() ? std::span(first_) : std::span(second_);
+    if (c.kind == CollectiveKind::reduce_scatter) out_ = out_.subspan(c.in_place() ? me * block : 0, block);
   }
   std::span<const std::byte> in() const { return in_; }
   std::span<std::byte> out() { return out_; }
+  dispatch::Operands all() { return {in_, out_, case_.uneven() ? &blocks_ : nullptr}; }
 
   // What is wrong with the result; empty if nothing.
   std::string wrong() const {
@@ -78,8 +116,8 @@ class Operands {
           expected = value(c, e / c.length, e);
           break;
         case CollectiveKind::all_to_all:
-          from = e / c.length, at = me_ * c.length + e % c.length;
-          expected = value(c, from, at);
+          for (at = e; at >= c.block(from, me_); ++from) at -= c.block(from, me_);
+          expected = value(c, from, c.start(from, me_) + at);
           break;
         case CollectiveKind::shift:
           expected = value(c, (me_ + c.members - 1) % c.members, e);
@@ -98,7 +136,6 @@ class Operands {
   std::vector<std::byte> bits() const { return {out_.begin(), out_.end()}; }
 
  private:
-  bool in_place() const { return case_.in_place && case_.kind != CollectiveKind::all_to_all; }
   void put(std::span<std::byte> to, std::size_t e, float x) const {
     const std::uint16_t narrow = to_bf16(x);
     std::memcpy(to.data() + e * case_.width(), case_.width() == 4 ? static_cast<const void*>(&x) : &narrow,
@@ -113,6 +150,7 @@ class Operands {
 
   Case case_;
   std::size_t me_;
+  dispatch::Blocks blocks_;
   std::vector<std::byte> first_, second_;
   std::span<std::byte> in_, out_;
 };

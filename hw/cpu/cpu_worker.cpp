@@ -92,7 +92,7 @@ class CpuWorker final : public dispatch::Worker {
 
   std::span<std::byte> payload(LocalTask task) override { return at(payload_of(graph_, id_, task)); }
 
-  Operands operands(LocalTask task) override {
+  dispatch::Operands operands(LocalTask task) override {
     const auto [in, out, part] = collective_operands(graph_, id_, task);
     return {at(in), at(out)};
   }

@@ -1,5 +1,7 @@
 #include "dispatch/cells.hpp"
 
+#include <numeric>
+
 #include "base/error.hpp"
 
 namespace rehearsal::dispatch {
@@ -14,17 +16,22 @@ Range range(std::size_t whole, std::size_t parts, std::size_t part) {
   return {start(part), start(part + 1) - start(part)};
 }
 
+std::size_t sum(std::span<const std::size_t> all) { return std::accumulate(all.begin(), all.end(), std::size_t{0}); }
+
 }  // namespace
 
 std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kind, std::size_t width,
-                          std::span<const std::byte> in, std::span<std::byte> out) {
+                          const Operands& operands) {
+  const auto& [in, out, blocks] = operands;
   const std::uint32_t members = routine.members, me = routine.me, parts = routine.parts;
   const bool gathers = kind == CollectiveKind::all_gather, scatters = kind == CollectiveKind::reduce_scatter;
   const bool to_all = kind == CollectiveKind::all_to_all;
   INVARIANT(gathers    ? in.size() * members == out.size()
             : scatters ? in.size() == out.size() * members
+            : blocks   ? in.size() == sum(blocks->to) && out.size() == sum(blocks->from)
                        : in.size() == out.size(),
             "a collective's operands fit each other");
+  INVARIANT(!blocks || (to_all && parts == members), "an all-to-all has a block for each member");
   std::vector<Cell> cells(std::size_t{routine.cells} * routine.pieces);
   const auto cut = [&](std::uint32_t cell, const std::byte* holds, std::byte* home, std::size_t elements) {
     for (std::uint32_t p = 0; p < routine.pieces; ++p) {
@@ -36,8 +43,14 @@ std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kin
 
   const std::size_t whole = (gathers ? out.size() : in.size()) / width;
   const std::size_t mine = range(whole, members, me).first;
+  // Of a whole array, or of blocks that differ.
+  const auto placed = [&](const std::vector<std::size_t> Blocks::*sizes, std::uint32_t count, std::uint32_t at) {
+    if (!blocks) return range(whole, count, at);
+    const auto& all = blocks->*sizes;
+    return Range{sum(std::span(all).first(at)) / width, all[at] / width};
+  };
   for (std::uint32_t part = 0; part < parts; ++part) {
-    const auto [first, elements] = range(whole, parts, part);
+    const auto [first, elements] = placed(&Blocks::to, parts, part);
     const bool own = std::uint64_t{part} * members / parts == me;
     const std::byte* holds = in.data() + first * width;
     std::byte* home = out.data() + first * width;
@@ -53,8 +66,9 @@ std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kin
   }
   INVARIANT(in.empty() || in.data() != out.data(), "blocks go from one buffer into another");
   for (std::uint32_t from = 0; from < members; ++from) {
-    const auto [first, elements] = range(whole, members, from);
-    cut(parts + from, from == me ? in.data() + first * width : nullptr, out.data() + first * width, elements);
+    const auto [first, elements] = placed(&Blocks::from, members, from);
+    const std::byte* own = in.data() + placed(&Blocks::to, members, me).first * width;
+    cut(parts + from, from == me ? own : nullptr, out.data() + first * width, elements);
   }
   return cells;
 }

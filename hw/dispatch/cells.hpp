@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collective/routine.hpp"
+#include "dispatch/operands.hpp"
 
 namespace rehearsal::dispatch {
 
@@ -16,6 +17,6 @@ struct Cell {
 
 // By cell and piece (cell x pieces + piece). Operands as in Transport::join; `width`: bytes of an element.
 std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kind, std::size_t width,
-                          std::span<const std::byte> in, std::span<std::byte> out);
+                          const Operands& operands);
 
 }  // namespace rehearsal::dispatch

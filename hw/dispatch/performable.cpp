@@ -113,4 +113,18 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph) {
   return std::nullopt;
 }
 
+std::optional<std::string> why_not_over_wires(const graph::TaskGraph& graph, RankId id) {
+  const Program& program = graph.program_of(graph.ranks()[id.index()]);
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const auto* tokens = std::get_if<graph::Dispatch>(&graph.work(program.work[i]));
+    if (tokens && tokens->two_hop && tokens->group.ranks > 1)
+      return fmt::format(
+          "{} of rank {}: tokens that reach experts in two hops are forwarded by kernels of DeepEP or HybridEP, which "
+          "are not performed over wires; leave experts.dispatch out and set framework.dispatcher to nccl, or use "
+          "--backend loopback",
+          graph.label(id, LocalTask(i)), id.value);
+  }
+  return std::nullopt;
+}
+
 }  // namespace rehearsal::dispatch

@@ -15,6 +15,9 @@ std::optional<std::string> why_not_real(const graph::TaskGraph& graph);
 // The same for one rank alone.
 std::optional<std::string> why_not_real(const graph::TaskGraph& graph, RankId rank);
 
+// The same for timed compute over real wires: what moves no bytes by steps or by a library.
+std::optional<std::string> why_not_over_wires(const graph::TaskGraph& graph, RankId rank);
+
 // What a rank does with a task. Staging copies copy only in real compute; in timed compute they are waited out like
 // other tasks, and so are the tasks beside compute: copies between tiers, steps of the host.
 enum class Act : std::uint8_t { compute, send, receive, collective, hand_out, take_in, beside };

@@ -120,7 +120,7 @@ Time probe_collective(Transport& transport, EndpointId group, CollectiveKind kin
     ++progress.moves;
     poke_until(transport, at);
     const Time begin = now();
-    transport.join(group, kind, Precision::fp32, ins.next(), outs.next(), execution.algorithm ? &execution : nullptr);
+    transport.join(group, kind, Precision::fp32, {ins.next(), outs.next()}, execution.algorithm ? &execution : nullptr);
     while (!transport.joined(group)) sched_yield();
     if (counts) lasts.push_back(now() - begin);
   };

@@ -39,6 +39,7 @@ struct RankLoop::Impl {
     Time last_start, until;        // on the clock
     Time wire;                     // lanes of sends: when the wire is free for the next message
     std::vector<std::byte> dummy;  // operands of timed collectives over a wire
+    Blocks blocks;
   };
 
   const graph::TaskGraph& graph;
@@ -78,6 +79,7 @@ struct RankLoop::Impl {
       INVARIANT(worker, "real compute needs a worker");
       other = staging_copies(graph, program);
     } else {
+      if (const auto why = transport.has_wire() ? why_not_over_wires(graph, rank) : std::nullopt) throw UserError(*why);
       INVARIANT(options.durations.size() == graph.works().size(),
                 fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
     }
@@ -338,15 +340,17 @@ struct RankLoop::Impl {
   void join(LaneState& lane, LocalTask task) {
     const auto* by = execution(graph, options, rank, task);
     if (real) {
-      const auto [in, out] = worker->operands(task);
       const auto& collective = std::get<graph::Collective>(work(task));
-      return transport.join(endpoint(task), collective.kind, collective.precision, in, out, by);
+      return transport.join(endpoint(task), collective.kind, collective.precision, worker->operands(task), by);
     }
-    Lengths lengths = timed_lengths(graph, rank, task);
-    if (!transport.has_wire()) lengths.in = lengths.out = 0;
-    const std::span<std::byte> operands(lane.dummy);
-    transport.join(endpoint(task), lengths.kind, lengths.precision, operands.first(lengths.in),
-                   operands.subspan(lengths.in, lengths.out), by);
+    const Lengths lengths = timed_lengths(graph, rank, task);
+    if (!transport.has_wire()) return transport.join(endpoint(task), lengths.kind, lengths.precision, {}, by);
+    const std::span<std::byte> dummies(lane.dummy);
+    lane.blocks = lengths.blocks;
+    transport.join(endpoint(task), lengths.kind, lengths.precision,
+                   {dummies.first(lengths.in), dummies.subspan(lengths.in, lengths.out),
+                    lane.blocks.empty() ? nullptr : &lane.blocks},
+                   by);
   }
 
   // The message bytes of a staging_copy: those of its buffer, or gathered from a region of it.

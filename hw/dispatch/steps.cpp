@@ -8,13 +8,13 @@
 namespace rehearsal::dispatch {
 
 void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Precision precision,
-                  std::span<const std::byte> in, std::span<std::byte> out) {
+                  const Operands& operands) {
   INVARIANT(done(), "one collective of a group at a time");
   routine_ = &routine;
   precision_ = precision;
   const auto width = static_cast<std::size_t>(bytes_per_element(precision));
   pieces_.clear();
-  for (const Cell& cell : lay_out(routine, kind, width, in, out)) pieces_.push_back({cell});
+  for (const Cell& cell : lay_out(routine, kind, width, operands)) pieces_.push_back({cell});
   arrivals_.clear(), arrivals_.resize(routine.moves.size() * routine.pieces);
   completed_.clear(), work_.clear(), worked_ = 0;
 

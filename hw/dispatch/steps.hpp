@@ -31,8 +31,7 @@ class Steps {
   Steps(MemberMessages& messages, BufferPool& pool) : messages_(messages), pool_(pool) {}
 
   // Operands as in Transport::join; the routine must outlive the collective.
-  void begin(const collective::Routine& routine, CollectiveKind kind, Precision precision,
-             std::span<const std::byte> in, std::span<std::byte> out);
+  void begin(const collective::Routine& routine, CollectiveKind kind, Precision precision, const Operands& operands);
   // A message has been sent or received. Only notes it, so that a transport may call it anywhere.
   void completed(std::uint32_t id) { completed_.push_back(id); }
   // Goes on, at most as far as one addition or copy, so that messages may move on between two of them. False: nothing

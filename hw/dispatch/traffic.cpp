@@ -1,6 +1,8 @@
 #include "dispatch/traffic.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace rehearsal::dispatch {
 
@@ -16,9 +18,42 @@ Bytes message_size(const graph::TaskGraph& graph, RankId rank, LocalTask message
   return work ? std::max(work->size, Bytes(1)) : Bytes(1);
 }
 
+namespace {
+
+// Every rank sends every other a copy of a token for each of its experts there: as many bytes to a rank as it is busy,
+// and back from it. The busiest is the first of its group.
+Lengths lengths_of(const graph::Dispatch& work, std::size_t members, std::size_t me) {
+  constexpr std::size_t kWidth = 2;  // bytes of an element, whatever the tokens have
+  const double even = double(work.tokens) * double(work.per_token * work.each.count()) / double(members) / kWidth;
+  const auto block = [&](std::size_t m) {
+    const double load = work.loads.empty() ? work.load : work.loads[m];
+    return std::max<std::size_t>(static_cast<std::size_t>(std::llround(even * load)), 1) * kWidth;
+  };
+  Lengths all{
+      CollectiveKind::all_to_all, Precision::bf16, members * block(me), 0, std::int64_t(block(me) / kWidth), {}};
+  all.out = all.in;
+  if (work.loads.empty()) return all;
+  std::vector<std::size_t> of_each;
+  for (std::size_t m = 0; m < members; ++m) of_each.push_back(block(m));
+  const std::vector<std::size_t> own(members, block(me));
+  all.blocks = work.back ? Blocks{own, of_each} : Blocks{of_each, own};
+  all.in = std::accumulate(all.blocks.to.begin(), all.blocks.to.end(), std::size_t{0});
+  all.out = std::accumulate(all.blocks.from.begin(), all.blocks.from.end(), std::size_t{0});
+  return all;
+}
+
+}  // namespace
+
 Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task) {
   const graph::Program& program = graph.program_of(graph.ranks()[rank.index()]);
-  const auto* collective = std::get_if<graph::Collective>(&graph.work(program.work[task.index()]));
+  const auto& work = graph.work(program.work[task.index()]);
+  if (const auto* tokens = std::get_if<graph::Dispatch>(&work); tokens && !tokens->two_hop) {
+    const auto meeting = graph.meeting(rank, task).value();
+    std::size_t me = 0;
+    while (meeting[me].rank != rank) ++me;
+    return lengths_of(*tokens, meeting.size(), me);
+  }
+  const auto* collective = std::get_if<graph::Collective>(&work);
   if (!collective) return {};
   const std::size_t members = graph.meeting(rank, task).value().size();
   const auto width = static_cast<std::size_t>(bytes_per_element(collective->precision));

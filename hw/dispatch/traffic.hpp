@@ -1,6 +1,7 @@
 // Sizes of messages and collectives, for graphs with buffers and for those that are only timed.
 #pragma once
 #include "backend/backend.hpp"
+#include "dispatch/operands.hpp"
 #include "graph/task_graph.hpp"
 
 namespace rehearsal::dispatch {
@@ -16,6 +17,7 @@ struct Lengths {
   Precision precision = Precision::fp32;
   std::size_t in = sizeof(float), out = sizeof(float);
   std::int64_t part = 1;
+  Blocks blocks = {};  // of tokens on their way to experts that are not equally busy
 };
 Lengths timed_lengths(const graph::TaskGraph& graph, RankId rank, LocalTask task);
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "collective/routine.hpp"
+#include "dispatch/operands.hpp"
 #include "graph/task_graph.hpp"
 
 namespace rehearsal::dispatch {
@@ -41,15 +42,12 @@ class Transport {
   // posted empty are not taken.
   virtual void take(graph::EndpointId from, std::span<std::byte> into) = 0;
 
-  // Joins the next collective of a group endpoint and returns at once. The spans must stay valid until joined() reports
-  // it done. `in` and `out` as in NCCL. All-gather: own part in, all parts out. Reduce-scatter: all parts in, own sum
-  // out. All-reduce: equal lengths. All-to-all: one block to every member in, one block from every member out, in
-  // another buffer. Shift: own buffer in, the previous member's out, of equal length. In place: `in` and `out` overlap
-  // exactly as NCCL allows. Sums have `precision`, fp32 or bf16 (added as floats), in an order that gives every member
-  // the same bits. Spans hold whole elements. One collective of an endpoint at a time. `by`: the algorithm whose steps
-  // are sent (steps.hpp); null: the transport performs it as its library does. The same for all members.
-  virtual void join(graph::EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-                    std::span<std::byte> out, const collective::Execution* by) = 0;
+  // Joins the next collective of a group endpoint and returns at once. The operands must stay valid until joined()
+  // reports it done. Sums have `precision`, fp32 or bf16 (added as floats), in an order that gives every member the
+  // same bits. Spans hold whole elements. One collective of an endpoint at a time. `by`: the algorithm whose steps are
+  // sent (steps.hpp); null: the transport performs it as its library does. The same for all members.
+  virtual void join(graph::EndpointId group, CollectiveKind kind, Precision precision, const Operands& operands,
+                    const collective::Execution* by) = 0;
   // The instant at which all members had joined and (with real bytes) that of the result; nothing yet before that.
   struct Meeting {
     Time together, done;

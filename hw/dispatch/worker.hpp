@@ -9,6 +9,7 @@
 
 #include "backend/backend.hpp"
 #include "base/error.hpp"
+#include "dispatch/operands.hpp"
 #include "graph/task_graph.hpp"
 
 namespace rehearsal::dispatch {
@@ -44,12 +45,7 @@ class Worker {
   virtual void perform(LocalTask task) = 0;  // a Kernel, on the operands that the task names
   // The bytes of the first buffer that a task reads or writes, from its offset: what a StagingCopy copies.
   virtual std::span<std::byte> payload(LocalTask task) = 0;
-  // For a Collective: `in` and `out` as in Transport::join.
-  struct Operands {
-    std::span<const std::byte> in;
-    std::span<std::byte> out;
-  };
-  virtual Operands operands(LocalTask task) = 0;
+  virtual Operands operands(LocalTask task) = 0;  // of a Collective
   // Starts a task that runs beside kernels: a copy between tiers, a step of the host. ended() is polled until it
   // returns the end (clock.hpp), and throws if the task failed.
   virtual void begin(LocalTask) { INVARIANT(false, "this worker has one tier of memory"); }

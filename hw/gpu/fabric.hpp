@@ -8,6 +8,7 @@
 #include <string>
 
 #include "collective/routine.hpp"
+#include "dispatch/operands.hpp"
 #include "gpu/device.hpp"
 #include "graph/task_graph.hpp"
 
@@ -32,6 +33,7 @@ class Fabric {
     const std::byte* in = nullptr;
     Address out = nullptr;
     StreamId stream;
+    dispatch::Blocks blocks = {};  // in the place of Operation::part
   };
   struct Operation {
     CollectiveKind kind{};

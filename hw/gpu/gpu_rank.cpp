@@ -38,6 +38,7 @@ GpuRank::GpuRank(const graph::TaskGraph& graph, RankId rank, const backend::RunO
             "--backend loopback or mpi");
     other_ = dispatch::staging_copies(graph, program_);
   } else {
+    if (const auto why = dispatch::why_not_over_wires(graph, rank)) throw UserError(*why);
     INVARIANT(options.durations.size() == graph.works().size(),
               fmt::format("{} durations for {} works", options.durations.size(), graph.works().size()));
   }
@@ -186,6 +187,7 @@ std::optional<Fabric::Member> GpuRank::begin_collective(LocalTask task) {
     member.in = operands.in, member.out = operands.out;
   } else {
     member.in = dummy_in_[queues_.of[task.index()]], member.out = dummy_out_[queues_.of[task.index()]];
+    member.blocks = dispatch::timed_lengths(graph_, id_, task).blocks;
   }
   return member;
 }

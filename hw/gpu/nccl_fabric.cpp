@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "collective/registry.hpp"
 #include "gpu/gpu_worker.hpp"
 
 namespace rehearsal::gpu {
@@ -133,7 +134,11 @@ void NcclFabric::release(RankId, graph::EndpointId from, Address message, Stream
 void NcclFabric::collective(const Operation& operation, std::span<const Member> here) {
   INVARIANT(here.size() == 1 && here.front().rank == rank_, "a process serves one rank");
   const Member& mine = here.front();
-  if (operation.by) return step_by_step(operation, mine);
+  if (operation.by) return step_by_step(operation, *operation.by, mine);
+  if (!mine.blocks.empty()) {  // NCCL has no call for it: sends and receives, as its users write them
+    const auto members = static_cast<std::uint32_t>(line(mine.endpoint).members);
+    return step_by_step(operation, {&collective::registry().at("pairwise-all-to-all"), members}, mine);
+  }
   if (operation.kind == CollectiveKind::shift && mine.in == mine.out && operation.part > 0) {
     const Bytes size(operation.part * bytes_per_element(operation.precision));
     Slots& passing = groups_.at(mine.endpoint).buffers;
@@ -145,10 +150,10 @@ void NcclFabric::collective(const Operation& operation, std::span<const Member> 
   at(mine.endpoint).collective(operation.kind, operation.precision, mine.in, mine.out, operation.part, mine.stream);
 }
 
-void NcclFabric::step_by_step(const Operation& operation, const Member& mine) {
+void NcclFabric::step_by_step(const Operation& operation, const collective::Execution& by, const Member& mine) {
   const Line& group = line(mine.endpoint);
   GroupMemory& memory = groups_.at(mine.endpoint);
-  const auto& routine = memory.routines[group.index].of(*operation.by, group.index, group.members);
+  const auto& routine = memory.routines[group.index].of(by, group.index, group.members);
   StreamSteps steps(device_, memory.buffers, routine, operation, mine);
   for (std::uint32_t tick = 0; tick < steps.ticks(); ++tick) {
     const auto messages = steps.begin_tick(tick);

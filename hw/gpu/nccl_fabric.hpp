@@ -59,7 +59,7 @@ class NcclFabric : public Fabric {
   };
   Line& line(graph::EndpointId endpoint) { return lines_[line_of_[endpoint.index()]]; }
   Communicator& at(graph::EndpointId endpoint) { return *line(endpoint).communicator; }
-  void step_by_step(const Operation& operation, const Member& mine);
+  void step_by_step(const Operation& operation, const collective::Execution& by, const Member& mine);
 
   RankId rank_;
   Device& device_;

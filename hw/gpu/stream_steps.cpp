@@ -1,6 +1,7 @@
 #include "gpu/stream_steps.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -9,11 +10,16 @@ namespace rehearsal::gpu {
 namespace {
 
 // NCCL's rule: whole = part x members.
-std::size_t length(CollectiveKind kind, CollectiveKind of_parts, const Fabric::Operation& operation,
-                   std::uint32_t members) {
-  const bool all_parts = kind == of_parts || kind == CollectiveKind::all_to_all;
-  return static_cast<std::size_t>(operation.part) * (all_parts ? members : 1) *
-         static_cast<std::size_t>(bytes_per_element(operation.precision));
+dispatch::Operands operands(const Fabric::Operation& operation, const Fabric::Member& member, std::uint32_t members) {
+  const auto bytes = [&](CollectiveKind of_parts, const std::vector<std::size_t>& blocks) {
+    if (!blocks.empty()) return std::accumulate(blocks.begin(), blocks.end(), std::size_t{0});
+    const bool all_parts = operation.kind == of_parts || operation.kind == CollectiveKind::all_to_all;
+    return static_cast<std::size_t>(operation.part) * (all_parts ? members : 1) *
+           static_cast<std::size_t>(bytes_per_element(operation.precision));
+  };
+  return {{member.in, bytes(CollectiveKind::reduce_scatter, member.blocks.to)},
+          {member.out, bytes(CollectiveKind::all_gather, member.blocks.from)},
+          member.blocks.empty() ? nullptr : &member.blocks};
 }
 
 }  // namespace
@@ -26,11 +32,9 @@ StreamSteps::StreamSteps(Device& device, Slots& buffers, const collective::Routi
       precision_(operation.precision),
       stream_(member.stream),
       ticks_(routine.moves.empty() ? 0 : routine.moves.back().step + routine.pieces) {
-  const auto in = length(operation.kind, CollectiveKind::reduce_scatter, operation, routine.members);
-  const auto out = length(operation.kind, CollectiveKind::all_gather, operation, routine.members);
   for (const auto& cell :
        dispatch::lay_out(routine, operation.kind, static_cast<std::size_t>(bytes_per_element(precision_)),
-                         {member.in, in}, {member.out, out}))
+                         operands(operation, member, routine.members)))
     pieces_.push_back({cell});
 }
 

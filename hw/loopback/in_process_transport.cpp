@@ -156,26 +156,26 @@ class InProcessTransport::RankTransport : public dispatch::Transport {
     channel.spare.push_back(std::move(bytes));
   }
 
-  void join(EndpointId endpoint, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-            std::span<std::byte> out, const collective::Execution* by) override {
+  void join(EndpointId endpoint, CollectiveKind kind, Precision precision, const dispatch::Operands& operands,
+            const collective::Execution* by) override {
     Meetings& meetings = hub_.meetings_[rank_.attachments[endpoint.index()].group.index()];
     const auto& members = group(endpoint).members;
     INVARIANT(joined_[endpoint.index()] <= meetings.completed, "one collective of an endpoint at a time");
     ++joined_[endpoint.index()];
     StepMessages& own = *steps_[endpoint.index()];
-    const bool by_steps = by && !(in.empty() && out.empty());
+    const bool by_steps = by && !(operands.in.empty() && operands.out.empty());
     done_[endpoint.index()].reset();
-    if (by_steps) own.steps().begin(own.routine(*by), kind, precision, in, out);
+    if (by_steps) own.steps().begin(own.routine(*by), kind, precision, operands);
     {
       std::lock_guard lock(meetings.mutex);
-      meetings.operands[place_[endpoint.index()]] = {in, out};
+      meetings.operands[place_[endpoint.index()]] = operands;
       if (++meetings.present < members.size()) return;
       meetings.present = 0;
       meetings.last.together = dispatch::now();
       if (!by_steps) {
         std::vector<std::span<const std::byte>> ins;
         std::vector<std::span<std::byte>> outs;
-        for (const Operands& operands : meetings.operands) ins.push_back(operands.in), outs.push_back(operands.out);
+        for (const dispatch::Operands& one : meetings.operands) ins.push_back(one.in), outs.push_back(one.out);
         combine(kind, precision, ins, outs);
       }
       meetings.last.done = dispatch::now();

@@ -55,14 +55,10 @@ class InProcessTransport {
     std::priority_queue<Time, std::vector<Time>, std::greater<Time>> arrivals;  // in the future
     std::vector<StepMessage> steps;                                             // not looked at yet
   };
-  struct Operands {
-    std::span<const std::byte> in;
-    std::span<std::byte> out;
-  };
   // One collective at a time: the next cannot complete before every member has seen this one.
   struct Meetings {
     std::mutex mutex;
-    std::vector<Operands> operands;  // by member
+    std::vector<dispatch::Operands> operands;  // by member
     std::size_t present = 0;
     dispatch::Transport::Meeting last;        // written before `completed` is incremented
     std::atomic<std::uint64_t> completed{0};  // number of collectives

@@ -305,24 +305,35 @@ void MpiTransport::take(EndpointId from, std::span<std::byte> into) {
   ++inbox.first;
 }
 
-void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-                        std::span<std::byte> out, const collective::Execution* by) {
+void MpiTransport::join(EndpointId group, CollectiveKind kind, Precision precision, const dispatch::Operands& operands,
+                        const collective::Execution* by) {
   Room& room = rooms_[group.index()];
   INVARIANT(!room.joined, "one collective of an endpoint at a time");
   INVARIANT(precision == Precision::fp32 || precision == Precision::bf16, "sums are of fp32 or of bf16");
   room.joined = true;
   room.done.reset();
   room.meeting.together = dispatch::now();
-  if (!by) return call_library(room, group.value, kind, precision, in, out);
+  if (!by) return call_library(room, group.value, kind, precision, operands);
   room.steps->begin(
       room.routines.of(*by, static_cast<std::uint32_t>(room.index), static_cast<std::uint32_t>(room.size)), kind,
-      precision, in, out);
+      precision, operands);
   stepping_.push_back(group.value);
   advance_steps();
 }
 
+MpiTransport::Counts MpiTransport::counts(std::span<const std::size_t> blocks, std::size_t width) {
+  Counts all;
+  std::size_t start = 0;
+  for (const std::size_t block : blocks) {
+    all.starts.push_back(counted(start, "a collective")), all.sizes.push_back(counted(block / width, "a collective"));
+    start += block / width;
+  }
+  return all;
+}
+
 void MpiTransport::call_library(Room& room, std::uint32_t endpoint, CollectiveKind kind, Precision precision,
-                                std::span<const std::byte> in, std::span<std::byte> out) {
+                                const dispatch::Operands& operands) {
+  const auto& [in, out, blocks] = operands;
   const bool wide = precision == Precision::fp32;
   const MPI_Datatype type = wide ? MPI_FLOAT : MPI_UINT16_T;
   const MPI_Op add_up = wide ? MPI_SUM : add_bf16_;
@@ -361,6 +372,13 @@ void MpiTransport::call_library(Room& room, std::uint32_t endpoint, CollectiveKi
       break;
     }
     case CollectiveKind::all_to_all: {
+      if (blocks) {
+        room.to = counts(blocks->to, width), room.from = counts(blocks->from, width);
+        check(MPI_Ialltoallv(in.data(), room.to.sizes.data(), room.to.starts.data(), type, out.data(),
+                             room.from.sizes.data(), room.from.starts.data(), type, room.members, &request),
+              "MPI_Ialltoallv");
+        break;
+      }
       INVARIANT(in.size() == out.size() && in.data() != out.data() && sent % room.size == 0,
                 "blocks of an all-to-all are equal, and go from one buffer into another");
       const int block = sent / room.size;

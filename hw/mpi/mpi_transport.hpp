@@ -40,8 +40,8 @@ class MpiTransport : public dispatch::Transport {
   Posted post(graph::EndpointId to, std::span<const std::byte> message, Time lasts) override;
   std::optional<Time> arrived(graph::EndpointId from, std::uint32_t k) override;
   void take(graph::EndpointId from, std::span<std::byte> into) override;
-  void join(graph::EndpointId group, CollectiveKind kind, Precision precision, std::span<const std::byte> in,
-            std::span<std::byte> out, const collective::Execution* by) override;
+  void join(graph::EndpointId group, CollectiveKind kind, Precision precision, const dispatch::Operands& operands,
+            const collective::Execution* by) override;
   // `together` is when this rank joined: the joins of others are known once all results are merged
   // (dispatch::assemble).
   std::optional<Meeting> joined(graph::EndpointId group) override;
@@ -63,6 +63,9 @@ class MpiTransport : public dispatch::Transport {
     std::uint32_t first = 0;       // number of the front within the iteration
     std::size_t expected = 0;      // arrivals without a time
   };
+  struct Counts {  // elements, by member
+    std::vector<int> sizes, starts;
+  };
   struct Room {
     MPI_Comm members = MPI_COMM_NULL;
     int index = 0, size = 1;
@@ -73,6 +76,7 @@ class MpiTransport : public dispatch::Transport {
     std::span<std::byte> out;  // destination of a result in `scratch`
     dispatch::BufferPool::Buffer scratch;
     std::size_t scratch_size = 0;
+    Counts to, from;                     // of an all-to-all whose blocks differ
     std::unique_ptr<Messages> messages;  // of its steps
     std::unique_ptr<dispatch::Steps> steps;
     dispatch::Routines routines;
@@ -98,7 +102,8 @@ class MpiTransport : public dispatch::Transport {
   void expect(std::uint32_t endpoint);
   void add(MPI_Request request, Active active);
   void call_library(Room& room, std::uint32_t endpoint, CollectiveKind kind, Precision precision,
-                    std::span<const std::byte> in, std::span<std::byte> out);
+                    const dispatch::Operands& operands);
+  static Counts counts(std::span<const std::size_t> blocks, std::size_t width);
   bool progress();  // whether anything moved
   bool advance_steps();
   void complete(Active& active, int length, Time at);

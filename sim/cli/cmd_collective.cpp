@@ -1,9 +1,10 @@
 // rehearse collective: one collective on one machine, step by step (contract, section 2).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/quantity_text.hpp"
@@ -76,7 +77,7 @@ std::int64_t count(const char* option, const std::string& text, std::int64_t usu
 
 // What `dispatch` and `combine` ask.
 struct Tokens {
-  std::string tokens, hidden, experts, top_k, dispatcher = "nccl", precision = "bf16";
+  std::string tokens, hidden, experts, top_k, dispatcher = "nccl", precision = "bf16", loads;
 
   cost::DispatchQuestion question(bool combine) const {
     cost::DispatchQuestion q;
@@ -91,25 +92,34 @@ struct Tokens {
     if (precision != "bf16" && precision != "fp8")
       throw UserError("--precision is bf16 or fp8, found '" + precision + "'");
     q.dispatcher = found->second, q.narrow = precision == "fp8";
+    std::istringstream list(loads);
+    for (std::string load; std::getline(list, load, ',');) q.loads.push_back(parse_number(load));
+    if (std::ranges::any_of(q.loads, [](double load) { return !(load >= 0 && load < 1e15); }) ||
+        (!q.loads.empty() && std::ranges::max(q.loads) <= 0))
+      throw UserError("--loads are numbers of 0 and more, and not all 0: '3,1,1,1'; found '" + loads + "'");
     return q;
   }
 };
 
+constexpr std::uint32_t kMostPerformed = 256;
+
+// `algorithm`: null: the library's choice.
 std::optional<explore::Performed> perform_collective(const AlonePerforming& o, const cost::CommunicationModel& model,
-                                                     const cost::OneCollective& one, const Arguments& arguments,
+                                                     const graph::Work& work, const graph::Collective& moves,
+                                                     const collective::Algorithm* algorithm, std::uint32_t per_node,
+                                                     double predicted, const Arguments& arguments,
                                                      const CommonOptions& common) {
-  constexpr std::uint32_t kMostPerformed = 256;
-  const auto& [ranks, kind, size] = std::tuple(one.question.ranks, one.question.kind, one.question.size);
+  const std::uint32_t ranks = moves.group.ranks;
   if (ranks > kMostPerformed)
     throw UserError(fmt::format("--backend performs collectives of up to {} ranks, not {}", kMostPerformed, ranks));
   const auto how = collectives_asked(o.collectives, o.backend, backend::Compute::timed);
-  if (kind == CollectiveKind::broadcast && how == backend::Collectives::library)
+  if (moves.kind == CollectiveKind::broadcast && how == backend::Collectives::library)
     throw UserError("a broadcast is performed by its own steps alone; leave --collectives library out");
   const auto backend = open_backend(o.backend, "collective", arguments);
-  const auto what = lower::one_collective({.kind = kind, .size = size, .group = one.group}, std::uint32_t(one.per_node),
-                                          seconds(one.seconds));
-  const std::vector executions(what.graph.works().size(), model.execution(one.group, kind, size, one.algorithm));
-  return perform(o, *backend, what, one.seconds, executions, common);
+  const auto what = lower::one_collective(work, ranks, per_node, seconds(predicted));
+  const std::vector executions(what.graph.works().size(),
+                               model.execution(moves.group, moves.kind, moves.size, algorithm));
+  return perform(o, *backend, what, predicted, executions, common);
 }
 
 }  // namespace
@@ -135,6 +145,7 @@ int run_collective(Session& session, const Arguments& arguments) {
       {"top-k", "K", "experts per token (default 8)", &tokens.top_k},
       {"dispatcher", "NAME", "nccl, deepep or hybridep (default nccl)", &tokens.dispatcher},
       {"precision", "NAME", "format of dispatched tokens: bf16 or fp8 (default bf16)", &tokens.precision},
+      {"loads", "LIST", "rows that ranks get, in any unit: '3,1,1,1' (default: as many as each other)", &tokens.loads},
       {"collectives",
        "HOW",
        "with --backend: own: these steps; library: as MPI or NCCL perform it (default own)",
@@ -161,24 +172,32 @@ int run_collective(Session& session, const Arguments& arguments) {
   if (line->has("faults"))
     cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
   check(*line, performing);
+  if (!experts && line->has("loads")) throw UserError("--loads belongs to dispatch and combine");
+  const cost::CommunicationModel model(cluster.spec, cluster.curves,
+                                       line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
+  std::optional<explore::Performed> done;
+  std::optional<report::PerformedAlone> performed;
+  // False: another rank reports.
+  const auto perform_it = [&](const graph::Work& work, const graph::Collective& moves,
+                              const collective::Algorithm* algorithm, double predicted) {
+    if (performing.backend.empty()) return true;
+    const auto per_node = std::uint32_t(std::min<std::int64_t>(group.ranks, cluster.spec.gpus_per_node / group.stride));
+    done = perform_collective(performing, model, work, moves, algorithm, per_node, predicted, arguments, common);
+    if (done) performed.emplace(done->timeline, predicted, done->collectives);
+    return done.has_value();
+  };
   if (experts) {
-    if (line->has("backend")) throw UserError("tokens on their way to experts are not performed; leave --backend out");
     const auto one = cost::one_dispatch(cluster.spec, cluster.curves, tokens.question(name == "combine"), group);
-    emit_report(common, {.text = [&] { return report::to_text(one); },
-                         .json = [&] { return report::dispatch_answer().json_text(one); },
+    if (!perform_it(one.work, cost::CostModel::as_all_to_all(one.work), nullptr, one.seconds)) return 0;
+    const report::TokenExchange exchange{one, performed ? &*performed : nullptr};
+    emit_report(common, {.text = [&] { return report::to_text(exchange, text_style(common)); },
+                         .json = [&] { return report::dispatch_answer().json_text(exchange); },
                          .csv = [&] { return report::to_csv(one); }});
     return 0;
   }
-  const cost::CommunicationModel model(cluster.spec, cluster.curves,
-                                       line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   const auto one = cost::step_by_step(model, question, group);
-  std::optional<explore::Performed> done;
-  std::optional<report::PerformedAlone> performed;
-  if (!performing.backend.empty()) {
-    done = perform_collective(performing, model, one, arguments, common);
-    if (!done) return 0;
-    performed.emplace(done->timeline, one.seconds, done->collectives);
-  }
+  const graph::Collective work{.kind = question.kind, .size = question.size, .group = group};
+  if (!perform_it(work, work, one.algorithm, one.seconds)) return 0;
   const report::Exchange exchange{model, one, performed ? &*performed : nullptr};
   write_pages(common, pages,
               [&] { return report::collective_page(model, one, as_asked(session, "collective", arguments, "")); });

@@ -287,9 +287,12 @@ std::vector<collective::Execution> CostModel::executions(std::span<const graph::
   all.reserve(works.size());
   ByLinks models(*this, conditions);
   for (std::size_t i = 0; i < works.size(); ++i) {
+    const auto& model = models.of(i).communication_;
     const auto* work = std::get_if<graph::Collective>(&works[i]);
-    all.push_back(work ? models.of(i).communication_.execution(work->group, work->kind, work->size)
-                       : collective::Execution());
+    const auto* tokens = std::get_if<graph::Dispatch>(&works[i]);
+    const auto exchange = tokens ? as_all_to_all(*tokens) : work ? *work : graph::Collective();
+    all.push_back(tokens || work ? model.execution(exchange.group, exchange.kind, exchange.size)
+                                 : collective::Execution());
   }
   return all;
 }

@@ -44,11 +44,14 @@ class CostModel {
   collective::Choice choose(const graph::Collective& work) const;
   std::string why(const graph::Collective& work) const;
   double dispatch(const graph::Dispatch& work) const;
-  // Bytes of tokens that each rank sends inside its domain and out of it.
+  // Bytes of tokens that a rank sends inside its domain and out of it: the one that all wait for, or the mean of all.
   struct Hops {
     double inside = 0, out = 0;
   };
-  Hops hops(const graph::Dispatch& work) const;
+  enum class Of : std::uint8_t { busiest, mean };
+  Hops hops(const graph::Dispatch& work, Of whom) const;
+  // A copy for every expert, from ranks that all have as many rows as the busiest.
+  static graph::Collective as_all_to_all(const graph::Dispatch& work);
   double message(const graph::Message& work) const;
   double on_the_wire(const graph::Message& work) const;  // of that; CommunicationModel
   double optimizer(const graph::OptimizerStep& work) const;

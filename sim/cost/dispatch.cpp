@@ -2,6 +2,7 @@
 // other domain (two hops); over NVLink and over the NICs at the same time.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "cost/cost_model.hpp"
 #include "models/closed_forms.hpp"
@@ -45,11 +46,15 @@ const Kernels& kernels(models::Dispatcher dispatcher) {
 
 }  // namespace
 
-// Bytes that each rank sends over the domain's links, and over those out of it.
-CostModel::Hops CostModel::hops(const graph::Dispatch& work) const {
+// Bytes that the rank that all wait for sends over the domain's links, and over those out of it; or the mean of all.
+CostModel::Hops CostModel::hops(const graph::Dispatch& work, Of whom) const {
   const auto& reach = communication_.machine().reach(work.group);
   const double ranks = work.group.ranks, domains = ranks / double(reach.in_domain);
-  const double bytes = double(work.tokens) * double(work.each.count()) * work.load;
+  const auto& loads = work.loads;
+  const double load = whom == Of::busiest || loads.empty()
+                          ? work.load
+                          : std::accumulate(loads.begin(), loads.end(), 0.) / double(loads.size());
+  const double bytes = double(work.tokens) * double(work.each.count()) * load;
   Hops hops;
   if (!work.two_hop) {
     hops.inside = bytes * double(work.per_token) * double(reach.in_domain - 1) / ranks;
@@ -68,12 +73,19 @@ double CostModel::processors_held() const {
   return framework_.dispatch_sms > 0 ? double(framework_.dispatch_sms) : kernels(framework_.dispatcher).processors;
 }
 
+graph::Collective CostModel::as_all_to_all(const graph::Dispatch& work) {
+  return {CollectiveKind::all_to_all,
+          bytes(double(work.tokens) * double(work.per_token * work.each.count()) * work.load), work.group};
+}
+
 double CostModel::dispatch(const graph::Dispatch& work) const {
   if (work.group.ranks <= 1) return 0;
+  // The shares above are NCCL's and the kernels'; steps of our own reach what every collective of theirs does.
+  if (!work.two_hop && !communication_.runtime().library.nccl_protocols) return collective(as_all_to_all(work));
   const auto& reach = communication_.machine().reach(work.group);
   const auto& k = kernels(framework_.dispatcher);
   const bool nccl = framework_.dispatcher == models::Dispatcher::nccl;
-  const auto moved = hops(work);
+  const auto moved = hops(work, Of::busiest);
   const double ranks = std::clamp(double(work.group.ranks), kFewestRanks, kMostRanks);
   double inside = 0, out = 0;
   if (reach.in_domain > 1) {
@@ -95,7 +107,7 @@ graph::Footprint CostModel::of_dispatch(const graph::Dispatch& work, Time price)
   f.moving = price;
   const auto& machine = communication_.machine();
   const auto& reach = machine.reach(work.group);
-  const auto moved = hops(work);
+  const auto moved = hops(work, Of::busiest);
   const double span = to_seconds(f.moving);
   const double inside = moved.inside / span, out = moved.out / span;
   f.rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::max(inside, out) / graph::kRateUnit));
@@ -117,7 +129,7 @@ graph::Moved CostModel::moved(const graph::Dispatch& work) const {
   if (work.group.ranks <= 1) return moved;
   const auto& machine = communication_.machine();
   const auto& reach = machine.reach(work.group);
-  const auto hops = this->hops(work);
+  const auto hops = this->hops(work, Of::mean);
   moved.sent[index(Axis::expert)] = bytes(hops.inside + hops.out);
   const auto over = [&](Way way) -> Bytes& {
     return moved.over[static_cast<std::size_t>(graph::along(Axis::expert, way))];

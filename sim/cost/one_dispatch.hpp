@@ -2,6 +2,7 @@
 // of the price that experts have in a step.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "cost/cost_model.hpp"
 #include "cost/one_collective.hpp"
@@ -13,7 +14,8 @@ struct DispatchQuestion {
   std::int64_t tokens = 4096, hidden = 7168;  // of each rank; values of each
   std::int64_t experts = 256, per_token = 8;  // of all ranks together
   models::Dispatcher dispatcher = models::Dispatcher::nccl;
-  bool narrow = false;  // 8 bits a value on the way there
+  bool narrow = false;             // 8 bits a value on the way there
+  std::vector<double> loads = {};  // of the ranks, in any unit; empty: all are as busy as each other
 };
 
 struct OneDispatch {
@@ -25,7 +27,8 @@ struct OneDispatch {
   double out_rate() const { return sent.out / seconds; }
 };
 
-// Throws UserError if a token sees more experts than there are, or the ranks do not divide them.
+// The ranks by how busy they are, the busiest first. Throws UserError if a token sees more experts than there are, or
+// the ranks do not divide them, or there are not as many loads.
 OneDispatch one_dispatch(const cluster::ClusterSpec& machine, const collective::SizeCurves& curves,
                          const DispatchQuestion& question, const GroupShape& group);
 

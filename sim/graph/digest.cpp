@@ -94,6 +94,8 @@ struct AddWork {
     out.number(w.tokens), out.number(w.each), out.number(w.experts), out.number(w.per_token);
     out.number(w.most_domains), out.number(w.two_hop), out.number(w.group.ranks), out.number(w.group.stride);
     out.number(w.load);
+    for (const double load : w.loads) out.number(load);
+    if (w.back) out.number(w.back);
   }
   void operator()(const Overlapped& w) const { out.number(w.kernel), out.number(w.collective); }
   void operator()(const Message& w) const {

@@ -43,6 +43,9 @@ struct Dispatch {
   bool two_hop = true;
   GroupShape group;
   double load = 1;  // tokens of the rank that gets most, over the mean
+  // Of every rank likewise, the busiest first; empty: all have `load`.
+  std::vector<double> loads = {};
+  bool back = false;  // from the experts; of uneven loads only, as even ones are alike both ways
   friend auto operator<=>(const Dispatch&, const Dispatch&) = default;
 };
 

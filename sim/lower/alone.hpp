@@ -13,7 +13,7 @@ struct Alone {
   std::vector<Time> durations, held;
 };
 
-// One collective among `work.group.ranks` ranks, of which `per_node` are on each node.
-Alone one_collective(const graph::Collective& work, std::uint32_t per_node, Time lasts);
+// One collective, or tokens on their way to experts, among `ranks`, of which `per_node` are on each node.
+Alone one_collective(const graph::Work& work, std::uint32_t ranks, std::uint32_t per_node, Time lasts);
 
 }  // namespace rehearsal::lower

@@ -64,7 +64,8 @@ struct Operations {
   }
   std::vector<Operation> operator()(const models::TokenDispatch& d) const {
     const graph::Dispatch work{
-        d.tokens, d.each, d.experts, d.per_token, d.most_domains, d.two_hop, plan.group(Axis::expert), d.load};
+        d.tokens, d.each,  d.experts, d.per_token, d.most_domains, d.two_hop, plan.group(Axis::expert),
+        d.load,   d.loads, d.back};
     return {{.work = builder.intern(work), .pass = pass, .group = Axis::expert}};
   }
   // Fills in the offsets of the kernel's parameters and gradients in their segments.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "balance/answer.hpp"
@@ -60,41 +61,55 @@ std::vector<std::vector<Loads>> loads_of(const models::ExpertSettings& settings,
   return {{loads}};
 }
 
-double mean_of(const std::vector<double>& all) {
-  return std::accumulate(all.begin(), all.end(), 0.) / double(all.size());
+// Rows of the ranks over their mean, the busiest first.
+using Ranks = std::vector<double>;
+
+Ranks busiest_first(Loads loads) {
+  const double mean = std::accumulate(loads.begin(), loads.end(), 0.) / double(loads.size());
+  for (double& load : loads) load = mean > 0 ? load / mean : 1;
+  std::sort(loads.begin(), loads.end(), std::greater<>());
+  return loads;
 }
 
-// Rows of the busiest rank over the mean, averaged over all steps and layers. Without replicas experts may stay in
-// place, so balancing never makes it worse.
-double busiest(const Job& job, const std::vector<std::vector<Loads>>& steps) {
+// Where only the busiest is known: the others have as much as each other.
+Ranks one_busiest(double most, std::uint32_t ranks) {
+  Ranks all(ranks, (ranks - most) / (ranks - 1));
+  all.front() = most;
+  return all;
+}
+
+// Of all steps and layers, the mean of their busiest, of their second, and so on.
+Ranks mean_of(const std::vector<Ranks>& all) {
+  Ranks mean(all.front().size());
+  for (const Ranks& one : all)
+    for (std::size_t r = 0; r < mean.size(); ++r) mean[r] += one[r] / double(all.size());
+  return mean;
+}
+
+// Of ranks whose experts have these loads. Without replicas experts may stay in place, so balancing never makes the
+// busiest rank busier.
+Ranks ranks_of(const Job& job, const std::vector<std::vector<Loads>>& steps) {
   const auto& settings = job.experts;
   const auto ranks = static_cast<std::uint32_t>(job.parallelism.expert);
   const auto experts = static_cast<std::uint32_t>(job.model.experts);
-  if (ranks == 1 || settings.skew.kind == Skew::Kind::uniform) return 1;
-  std::vector<double> in_order, all;
+  std::vector<Ranks> in_order, all;
   const balance::Shape shape{false, experts, experts, 1, 1, ranks};
   for (const auto& step : steps)
-    for (const auto& loads : step)
-      in_order.push_back(balance::max_over_mean(balance::gpu_loads_in_order(shape, loads)));
-  if (settings.balance != models::ExpertBalance::none) {
-    balance::Question question;
-    question.problem = {steps.front(),
-                        experts + static_cast<std::uint32_t>(settings.redundant),
-                        1,
-                        1,
-                        ranks,
-                        balance::Policy::automatic};
-    question.method = settings.balance == models::ExpertBalance::best ? "best" : "eplb";
-    question.time_limit = seconds(kSearch);
-    if (steps.size() > 1) question.trace = steps;
-    question.every = static_cast<std::uint32_t>(settings.every.value_or(0));
-    const auto answer = balance::answer(question);
-    for (const auto& step : answer.steps) all.insert(all.end(), step.max_over_mean.begin(), step.max_over_mean.end());
-    if (answer.steps.empty())
-      for (const auto& layer : answer.layers) all.push_back(layer.max_over_mean);
-  }
-  if (settings.redundant > 0) return mean_of(all);
-  return all.empty() ? mean_of(in_order) : std::min(mean_of(all), mean_of(in_order));
+    for (const auto& loads : step) in_order.push_back(busiest_first(balance::gpu_loads_in_order(shape, loads)));
+  if (settings.balance == models::ExpertBalance::none) return mean_of(in_order);
+  balance::Question question;
+  question.problem = {
+      steps.front(), experts + static_cast<std::uint32_t>(settings.redundant), 1, 1, ranks, balance::Policy::automatic};
+  question.method = settings.balance == models::ExpertBalance::best ? "best" : "eplb";
+  question.time_limit = seconds(kSearch);
+  if (steps.size() > 1) question.trace = steps;
+  question.every = static_cast<std::uint32_t>(settings.every.value_or(0));
+  const auto answer = balance::answer(question);
+  for (const auto& step : answer.steps)
+    for (const double most : step.max_over_mean) all.push_back(one_busiest(most, ranks));
+  if (answer.steps.empty())
+    for (const auto& layer : answer.layers) all.push_back(busiest_first(layer.after));
+  return settings.redundant > 0 ? mean_of(all) : std::min(mean_of(all), mean_of(in_order));
 }
 
 }  // namespace
@@ -120,7 +135,11 @@ models::Routed routing(const Job& job) {
       ++layers;
     }
   if (settings.capacity) routing.kept = kept / layers;
-  routing.load = routing.kept * busiest(job, steps);
+  routing.load = routing.kept;
+  if (job.parallelism.expert == 1 || settings.skew.kind == Skew::Kind::uniform) return routing;
+  routing.loads = ranks_of(job, steps);
+  for (double& load : routing.loads) load *= routing.kept;
+  routing.load = routing.loads.front();
   return routing;
 }
 

@@ -304,36 +304,47 @@ std::string to_csv(const OneCollective& one) {
   return csv;
 }
 
-std::string to_text(const cost::OneDispatch& one) {
+std::string to_text(const TokenExchange& exchange, const page::TextStyle& style) {
+  const auto& one = exchange.one;
   const auto& q = one.question;
   const auto line = [&](const char* over, double sent, double rate) {
     return fmt::format("  {:<8} {:>12} sent by each GPU, {}\n", over, show(bytes(sent)), show_amount(rate, Unit::rate));
   };
-  return fmt::format(
-             "{} by {}: {} tokens of {} values on each of {} ranks, {} of {} experts per token\n\n"
-             "  time     {:>9.4g} ms\n",
-             way(one), dispatcher(one), q.tokens, q.hidden, one.work.group.ranks, q.per_token, q.experts,
-             one.seconds * 1e3) +
-         line("NVLink", one.sent.inside, one.inside_rate()) + line("RDMA", one.sent.out, one.out_rate());
+  std::string text =
+      fmt::format("{} by {}: {} tokens of {} values on each of {} ranks, {} of {} experts per token\n\n", way(one),
+                  dispatcher(one), q.tokens, q.hidden, one.work.group.ranks, q.per_token, q.experts);
+  text += fmt::format(
+      "  time     {:>9.4g} ms{}\n", one.seconds * 1e3,
+      one.work.loads.empty() ? "" : fmt::format(", by the busiest rank: {:.3g} times the mean", one.work.load));
+  if (exchange.performed)
+    text += fmt::format("  measured {}\n", performed_note(*exchange.performed, Paint{style.color}));
+  return text + line("NVLink", one.sent.inside, one.inside_rate()) + line("RDMA", one.sent.out, one.out_rate());
 }
 
-Shown<cost::OneDispatch> dispatch_answer() {
+Shown<TokenExchange> dispatch_answer() {
   using cost::OneDispatch, cost::DispatchQuestion;
-  return Shown<OneDispatch>("Tokens on their way to experts, or back. Bytes and rates are those that a GPU sends.")
-      .figure("collective", way)
-      .figure("dispatcher", dispatcher)
-      .figure("ranks", [](auto& d) { return d.work.group.ranks; })
-      .also(Shown<DispatchQuestion>()
-                .figure("tokens", Unit::none, "of each rank", &DispatchQuestion::tokens)
-                .figure("hidden", Unit::none, "values of a token", &DispatchQuestion::hidden)
-                .figure("experts", &DispatchQuestion::experts)
-                .figure("top_k", Unit::none, "experts of a token", &DispatchQuestion::per_token),
-            &OneDispatch::question)
-      .figure("time_s", Unit::seconds, "time", "", &OneDispatch::seconds)
-      .figure("nvlink_bytes", [](auto& d) { return d.sent.inside; })
-      .figure("nvlink_bytes_per_s", Unit::rate, "", &OneDispatch::inside_rate)
-      .figure("rdma_bytes", [](auto& d) { return d.sent.out; })
-      .figure("rdma_bytes_per_s", Unit::rate, "", &OneDispatch::out_rate);
+  const auto exchange =
+      Shown<OneDispatch>()
+          .figure("collective", way)
+          .figure("dispatcher", dispatcher)
+          .figure("ranks", [](auto& d) { return d.work.group.ranks; })
+          .also(Shown<DispatchQuestion>()
+                    .figure("tokens", Unit::none, "of each rank", &DispatchQuestion::tokens)
+                    .figure("hidden", Unit::none, "values of a token", &DispatchQuestion::hidden)
+                    .figure("experts", &DispatchQuestion::experts)
+                    .figure("top_k", Unit::none, "experts of a token", &DispatchQuestion::per_token),
+                &OneDispatch::question)
+          .figure("load", Unit::none, "rows of the busiest rank over the mean", [](auto& d) { return d.work.load; })
+          .figure("time_s", Unit::seconds, "time", "", &OneDispatch::seconds)
+          .figure("nvlink_bytes", [](auto& d) { return d.sent.inside; })
+          .figure("nvlink_bytes_per_s", Unit::rate, "", &OneDispatch::inside_rate)
+          .figure("rdma_bytes", [](auto& d) { return d.sent.out; })
+          .figure("rdma_bytes_per_s", Unit::rate, "", &OneDispatch::out_rate);
+  return Shown<TokenExchange>(
+             "Tokens on their way to experts, or back. Bytes and rates are those that the busiest GPU sends.")
+      .also(exchange, [](auto& e) -> const OneDispatch& { return e.one; })
+      .group("measured", performed_alone(), &TokenExchange::performed)
+      .or_left_out();
 }
 
 std::string to_csv(const cost::OneDispatch& one) {

@@ -38,8 +38,12 @@ std::string step_verb(const std::vector<collective::Transfer>& step);  // "adds"
 
 // One exchange of tokens with their experts. Rates are of one GPU and one way, in bytes that it sends over NVLink and
 // over NICs; time in ms (text, CSV) or seconds (JSON).
-Shown<cost::OneDispatch> dispatch_answer();
-std::string to_text(const cost::OneDispatch& one);
+struct TokenExchange {
+  const cost::OneDispatch& one;
+  const PerformedAlone* performed = nullptr;
+};
+Shown<TokenExchange> dispatch_answer();
+std::string to_text(const TokenExchange& exchange, const page::TextStyle& style);
 std::string to_csv(const cost::OneDispatch& one);
 
 }  // namespace rehearsal::report

@@ -59,7 +59,7 @@ class Lender : public dispatch::Worker {
   void enter(LocalTask) override {}
   void perform(LocalTask) override {}
   std::span<std::byte> payload(LocalTask) override { return {}; }
-  Operands operands(LocalTask) override { return {operands_.in(), operands_.out()}; }
+  dispatch::Operands operands(LocalTask) override { return {operands_.in(), operands_.out()}; }
   void leave(LocalTask) override {}
   dispatch::Learned learned() override {
     dispatch::Learned nothing;
@@ -91,7 +91,7 @@ TEST_CASE("an algorithm that joins the shelf is predicted, simulated and perform
   options.durations = durations;
   CHECK(engine::make_sim()->prepare(graph)->run(options).makespan() == seconds(kToyTime));
 
-  const cases::Case wanted{CollectiveKind::all_reduce, Precision::fp32, kMembers, kElements, false};
+  const cases::Case wanted{CollectiveKind::all_reduce, Precision::fp32, kMembers, kElements};
   std::vector<std::unique_ptr<cases::Operands>> operands;
   for (std::uint32_t r = 0; r < kMembers; ++r) operands.push_back(std::make_unique<cases::Operands>(wanted, r));
   const auto loopback = loopback::make_loopback([&](const graph::TaskGraph&, RankId rank, const backend::RunOptions&) {

@@ -118,8 +118,8 @@ dispatch::Transport::Meeting met(MpiTransport& transport, EndpointId group) {
 template <class T>
 dispatch::Transport::Meeting meet(MpiTransport& transport, EndpointId group, CollectiveKind kind, std::span<const T> in,
                                   std::span<T> out) {
-  transport.join(group, kind, sizeof(T) == 4 ? Precision::fp32 : Precision::bf16, std::as_bytes(in),
-                 std::as_writable_bytes(out), nullptr);
+  transport.join(group, kind, sizeof(T) == 4 ? Precision::fp32 : Precision::bf16,
+                 {std::as_bytes(in), std::as_writable_bytes(out)}, nullptr);
   return met(transport, group);
 }
 
@@ -184,10 +184,10 @@ void check_steps(launch::Bootstrap& all, MpiTransport& transport, EndpointId gro
   for (const auto& execution : cases::executions(members)) {
     for (const std::size_t length : {0, 1, 7, 1000, 100'000}) {
       for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-        for (const bool in_place : {false, true}) {
-          const cases::Case wanted{execution.algorithm->kind, precision, members, length, in_place};
+        for (const auto form : cases::forms(execution.algorithm->kind)) {
+          const cases::Case wanted{execution.algorithm->kind, precision, members, length, form};
           cases::Operands ours(wanted, all.rank()), theirs(wanted, all.rank());
-          transport.join(group, wanted.kind, precision, ours.in(), ours.out(), &execution);
+          transport.join(group, wanted.kind, precision, ours.all(), &execution);
           const auto meeting = met(transport, group);
           expect(meeting.together <= meeting.done, "joined before done");
           const std::string wrong = ours.wrong();
@@ -197,7 +197,7 @@ void check_steps(launch::Bootstrap& all, MpiTransport& transport, EndpointId gro
             bits += sha256({reinterpret_cast<const char*>(result.data()), result.size()});
           }
           if (wanted.kind == CollectiveKind::broadcast || length == 0) continue;
-          transport.join(group, wanted.kind, precision, theirs.in(), theirs.out(), nullptr);
+          transport.join(group, wanted.kind, precision, theirs.all(), nullptr);
           met(transport, group);
           expect(theirs.wrong().empty(), "MPI's own result is within the same rounding");
           if (!wanted.adds()) expect(ours.bits() == theirs.bits(), "what is not added up has the bits of MPI's own");

@@ -37,9 +37,9 @@ class Recorder : public Transport {
   void take(graph::EndpointId, std::span<std::byte> into) override {
     calls.push_back("take " + std::to_string(into.size()));
   }
-  void join(graph::EndpointId, CollectiveKind, Precision, std::span<const std::byte> in, std::span<std::byte> out,
+  void join(graph::EndpointId, CollectiveKind, Precision, const Operands& operands,
             const collective::Execution* by) override {
-    calls.push_back("join " + std::to_string(in.size()) + " " + std::to_string(out.size()));
+    calls.push_back("join " + std::to_string(operands.in.size()) + " " + std::to_string(operands.out.size()));
     performed_by = by;
     met = now();
   }

@@ -100,8 +100,7 @@ std::vector<std::vector<std::byte>> perform(const collective::Execution& executi
     routines.push_back(collective::routine(execution, m));
     operands.push_back(std::make_unique<cases::Operands>(c, m));
   }
-  for (std::uint32_t m = 0; m < c.members; ++m)
-    wires.of(m).begin(routines[m], c.kind, c.precision, operands[m]->in(), operands[m]->out());
+  for (std::uint32_t m = 0; m < c.members; ++m) wires.of(m).begin(routines[m], c.kind, c.precision, operands[m]->all());
   REQUIRE_MESSAGE(wires.run(), "members wait for each other");
   std::vector<std::vector<std::byte>> results;
   for (const auto& one : operands) {
@@ -119,8 +118,8 @@ TEST_CASE("every algorithm gives what its collective promises, the same bits in 
       CAPTURE(execution.pieces);
       for (const std::size_t length : {0, 1, 7, 100}) {
         for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-          for (const bool in_place : {false, true}) {
-            const Case c{execution.algorithm->kind, precision, members, length, in_place};
+          for (const auto form : cases::forms(execution.algorithm->kind)) {
+            const Case c{execution.algorithm->kind, precision, members, length, form};
             CAPTURE(c.text());
             const auto first = perform(execution, c, 1), second = perform(execution, c, 2);
             CHECK(first == second);
@@ -160,11 +159,11 @@ TEST_CASE("a schedule that sends what nobody has is a bug, and is called one") {
     return std::vector<std::vector<collective::Transfer>>{{{0, 1, 1, false}, {1, 0, 0, false}}};
   };
   const auto left = collective::routine({&wrong, 2, 1}, 0), right = collective::routine({&wrong, 2, 1}, 1);
-  const Case c{CollectiveKind::all_gather, Precision::fp32, 2, 5, false};
+  const Case c{CollectiveKind::all_gather, Precision::fp32, 2, 5};
   cases::Operands first(c, 0), second(c, 1);
   RandomWires wires(2, 1);
-  wires.of(0).begin(left, c.kind, c.precision, first.in(), first.out());
-  wires.of(1).begin(right, c.kind, c.precision, second.in(), second.out());
+  wires.of(0).begin(left, c.kind, c.precision, first.all());
+  wires.of(1).begin(right, c.kind, c.precision, second.all());
   CHECK_THROWS_AS(wires.run(), InternalError);
 }
 

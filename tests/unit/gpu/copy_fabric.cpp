@@ -35,8 +35,8 @@ void check(const cases::Case& c, const collective::Execution* by, unsigned seed)
   CAPTURE(c.text());
   CAPTURE((by ? by->algorithm->name : "as usual"));
   const auto graph = group_of(c.members);
-  const bool to_all = c.kind == CollectiveKind::all_to_all, in_place = c.in_place && !to_all;
-  const std::size_t block = c.length * c.width(), whole = c.whole() * c.width();
+  const bool in_place = c.in_place();
+  const std::size_t block = c.length * c.width();
   World world({.seed = seed});
   {
     RecordingDevice device(world);
@@ -49,6 +49,8 @@ void check(const cases::Case& c, const collective::Execution* by, unsigned seed)
     for (std::size_t r = 0; r < c.members; ++r) {
       operands.emplace_back(c, r);
       const auto stream = device.make_stream(0);
+      const std::size_t whole =
+          std::max({c.whole() * c.width(), operands.back().in().size(), operands.back().out().size()});
       const auto memory = [&] {
         return blocks.emplace_back(device.allocate(pool, Bytes(static_cast<std::int64_t>(whole)), stream));
       };
@@ -57,7 +59,7 @@ void check(const cases::Case& c, const collective::Execution* by, unsigned seed)
       const auto to = c.kind == CollectiveKind::reduce_scatter && in_place ? second + r * block : second;
       const auto in = operands.back().in();
       device.copy(from, in.data(), Bytes(static_cast<std::int64_t>(in.size())), gpu::Direction::to_device, stream);
-      members.push_back({RankId(r), graph::EndpointId(0), from, to, stream});
+      members.push_back({RankId(r), graph::EndpointId(0), from, to, stream, c.blocks(r)});
     }
     const bool parts = c.has_blocks();
     fabric.collective({c.kind, c.precision, static_cast<std::int64_t>(parts ? c.length : c.whole()), by}, members);
@@ -82,7 +84,7 @@ TEST_CASE("unless told otherwise, collectives are rings, for every number of mem
     for (const Precision precision : {Precision::fp32, Precision::bf16})
       for (const std::uint32_t n : {1, 2, 3, 5})
         for (const std::size_t length : {1, 7, 24})
-          for (const bool in_place : {false, true}) check({kind, precision, n, length, in_place}, nullptr, ++seed);
+          for (const auto form : cases::forms(kind)) check({kind, precision, n, length, form}, nullptr, ++seed);
 }
 
 TEST_CASE("every algorithm of the shelf is performed by its steps, whole and in pieces") {
@@ -90,8 +92,8 @@ TEST_CASE("every algorithm of the shelf is performed by its steps, whole and in 
   for (const std::uint32_t n : {2, 4, 5})
     for (const auto& by : cases::executions(n))
       for (const std::size_t length : {2, 37})
-        for (const bool in_place : {false, true})
-          check({by.algorithm->kind, Precision::fp32, n, length, in_place}, &by, ++seed);
+        for (const auto form : cases::forms(by.algorithm->kind))
+          check({by.algorithm->kind, Precision::fp32, n, length, form}, &by, ++seed);
 }
 
 }  // namespace rehearsal

@@ -31,8 +31,8 @@ std::vector<std::vector<std::vector<std::byte>>> perform(std::uint32_t members, 
     auto& transport = hub.transport(RankId(me));
     for (std::size_t i = 0; i < all.size(); ++i) {
       cases::Operands operands(all[i].operands, me);
-      const auto& [kind, precision, n, length, in_place] = all[i].operands;
-      transport.join(graph::EndpointId(0), kind, precision, operands.in(), operands.out(), all[i].by);
+      const auto& [kind, precision, n, length, form] = all[i].operands;
+      transport.join(graph::EndpointId(0), kind, precision, operands.all(), all[i].by);
       std::optional<dispatch::Transport::Meeting> meeting;
       while (!(meeting = transport.joined(graph::EndpointId(0)))) transport.wait(dispatch::now() + seconds(1e-2));
       if (meeting->done < meeting->together) throw MachineError("a collective ends after all have joined");
@@ -63,9 +63,10 @@ TEST_CASE("every algorithm among 2 to 9 threads gives a serial sum, the same bit
     for (const auto& execution : executions)
       for (const std::size_t length : {0, 1, 7, 1000, 100'000})
         for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-          const bool block = length % 2 == 1;  // in place with odd lengths
           if (length > 1000 && (precision == Precision::bf16 || execution.pieces == 1)) continue;
-          all.push_back({&execution, {execution.algorithm->kind, precision, members, length, block}});
+          const auto forms = cases::forms(execution.algorithm->kind);
+          all.push_back(
+              {&execution, {execution.algorithm->kind, precision, members, length, forms[all.size() % forms.size()]}});
         }
     const auto first = perform(members, all), second = perform(members, all);
     CHECK(first == second);
@@ -83,8 +84,8 @@ TEST_CASE("one thread adds for all, where steps are not asked for") {
   std::vector<Wanted> all;
   for (const auto kind : {all_reduce, reduce_scatter, all_gather, all_to_all, shift})
     for (const std::size_t length : {1, 1000})
-      for (const bool in_place : {false, true})
-        if (kind != all_to_all || !in_place) all.push_back({nullptr, {kind, Precision::fp32, 3, length, in_place}});
+      for (const auto form : cases::forms(kind))
+        if (const Case c{kind, Precision::fp32, 3, length, form}; !c.uneven()) all.push_back({nullptr, c});
   CHECK_NOTHROW(perform(3, all));
 }
 

@@ -50,7 +50,7 @@ class Adder : public dispatch::Worker {
   std::span<std::byte> payload(LocalTask task) override {
     return std::as_writable_bytes(std::span<float>(*used(task).at(0)));
   }
-  Operands operands(LocalTask task) override {
+  dispatch::Operands operands(LocalTask task) override {
     const auto buffers = used(task);
     return {std::as_bytes(std::span(*buffers.front())), std::as_writable_bytes(std::span(*buffers.back()))};
   }
