@@ -63,6 +63,25 @@ TEST_CASE("between nodes the slower way decides; two hops send a token to a node
   CHECK(model(models::Dispatcher::deepep, 2).dispatch(uneven) - kFixed == doctest::Approx(2 * (two_hops - kFixed)));
 }
 
+TEST_CASE("by steps of our own an exchange is an all-to-all in which all have as much as the busiest") {
+  auto machine = test::dgx_a100(2);
+  machine.library.nccl_protocols = false;
+  const cost::CostModel cost(machine, {}, models::Framework());
+  auto uneven = tokens(16, false);
+  uneven.load = 1.5, uneven.loads.assign(16, 14.5 / 15), uneven.loads.front() = 1.5;
+  CHECK(cost.dispatch(uneven) ==
+        cost.collective({.kind = CollectiveKind::all_to_all, .size = Bytes(3'000'000), .group = {16, 1}}));
+  CHECK(cost.dispatch(uneven) > cost.dispatch(tokens(16, false)));
+}
+
+TEST_CASE("time is that of the busiest rank, bytes are the mean of all") {
+  const auto cost = model(models::Dispatcher::nccl, 2);
+  auto uneven = tokens(16, false);
+  uneven.load = 4, uneven.loads.assign(16, .8), uneven.loads.front() = 4;
+  CHECK(cost.hops(uneven, cost::CostModel::Of::busiest).out == doctest::Approx(4 * 1e6));
+  CHECK(cost.hops(uneven, cost::CostModel::Of::mean).out == doctest::Approx(1e6));
+}
+
 TEST_CASE("kernels beside an exchange lose the multiprocessors that it holds") {
   const auto cost = model(models::Dispatcher::deepep, 1);
   const Gemm gemm{4096, 4096, 4096, 1, Precision::bf16, false};

@@ -30,7 +30,10 @@ TEST_CASE("Zipf: the GPU with the busiest experts has more rows than the mean") 
   // 1, 1/2, 1/3, 1/4: 3/2 of 25/12 stand on the first of two GPUs.
   CHECK(routing(j).load == doctest::Approx(1.5 / (25. / 24)));
   j.parallelism.expert = 4;
-  CHECK(routing(j).load == doctest::Approx(1 / (25. / 48)));
+  const auto routed = routing(j);
+  CHECK(routed.load == doctest::Approx(1 / (25. / 48)));
+  REQUIRE(routed.loads.size() == 4);
+  for (std::size_t r = 0; r < 4; ++r) CHECK(routed.loads[r] == doctest::Approx(1. / double(r + 1) / (25. / 48)));
   j.parallelism.expert = 1;
   CHECK(routing(j).load == 1);
 }
@@ -60,6 +63,8 @@ TEST_CASE("a capacity cuts the busiest experts and drops what is above") {
   CHECK(!routed.waits);
   CHECK(routed.kept == doctest::Approx(2.75 / 4));
   CHECK(routed.load == doctest::Approx(1.75 / 2));
+  REQUIRE(routed.loads.size() == 2);
+  CHECK(routed.loads[1] == doctest::Approx(1. / 2));
 }
 
 TEST_CASE("placed by their loads, with a replica of the busiest, experts are evener") {
@@ -79,6 +84,7 @@ TEST_CASE("over a trace the mean of its steps counts, and a new placement helps"
   j.experts.skew.kind = models::Skew::Kind::trace;
   j.experts.skew.trace = {{{3, 3, 1, 1}}, {{1, 3, 3, 1}}, {{1, 3, 3, 1}}, {{1, 3, 3, 1}}};
   CHECK(routing(j).load == doctest::Approx((1.5 + 1 + 1 + 1) / 4));
+  CHECK(routing(j).loads[1] == doctest::Approx((.5 + 1 + 1 + 1) / 4));
   j.experts.balance = models::ExpertBalance::best;
   const double kept = routing(j).load;
   j.experts.every = 1;
