@@ -7,6 +7,12 @@
 
 namespace rehearsal::dispatch {
 
+namespace {
+
+constexpr std::size_t kLong = 64 << 10;  // bytes that a member sends another, in all
+
+}  // namespace
+
 void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Precision precision,
                   const Operands& operands) {
   INVARIANT(done(), "one collective of a group at a time");
@@ -33,6 +39,7 @@ void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Preci
     if (piece.size == 0) piece.next = moves_of(where).size();
     if (piece.next < moves_of(where).size()) ++left_;
   }
+  call_senders();
   for (std::uint32_t p = 0; p < routine.pieces; ++p) post_receives(p);
   awaited_ = turn_ = 0;
   if (routine.in_turn && !receives_.empty()) take_turns();
@@ -40,6 +47,36 @@ void Steps::begin(const collective::Routine& routine, CollectiveKind kind, Preci
   for (const auto& move : routine.moves)
     for (std::uint32_t p = 0; move.sends && p < routine.pieces; ++p) work_.push_back(at(move.cell, p));
   if (left_ == 0) finish();
+}
+
+// Both ends know how much moves between them, so both expect the call, or neither does. Its id is behind those of
+// moves.
+void Steps::call_senders() {
+  const auto members = routine_->members;
+  std::vector<std::size_t> to(members), from(members);
+  for (const auto& move : routine_->moves)
+    for (std::uint32_t p = 0; p < routine_->pieces; ++p)
+      (move.sends ? to : from)[move.member] += pieces_[at(move.cell, p)].size;
+  absent_.assign(members, false), calls_.assign(2 * members, std::byte{});
+  const auto first = static_cast<std::uint32_t>(routine_->moves.size() * routine_->pieces);
+  for (std::uint32_t m = 0; m < members; ++m) {
+    if (m == routine_->me) continue;
+    if (to[m] > kLong) {
+      absent_[m] = true;
+      messages_.receive(m, kCall, {&calls_[2 * m], 1}, first + 2 * m);
+    }
+    if (from[m] > kLong) {
+      ++left_;
+      messages_.send(m, kCall, {&calls_[2 * m + 1], 1}, first + 2 * m + 1);
+    }
+  }
+}
+
+void Steps::come(std::uint32_t member) {
+  absent_[member] = false;
+  for (const auto& move : routine_->moves)
+    for (std::uint32_t p = 0; p < routine_->pieces; ++p)
+      if (move.sends && move.member == member) work_.push_back(at(move.cell, p));
 }
 
 bool Steps::arrived(std::uint32_t receive, std::uint32_t p) const {
@@ -61,7 +98,7 @@ void Steps::post_receives(std::uint32_t p) {
     const bool free = piece.home && !move.adds && piece.sending == 0 && moves_of(at(move.cell, p))[piece.next] == m;
     if (!free) arrivals_[id].buffer = pool_.get(piece.size);
     std::byte* const into = free ? piece.home : arrivals_[id].buffer.get();
-    messages_.receive(move.member, move.number * routine_->pieces + p, {into, piece.size}, id);
+    messages_.receive(move.member, number_of(move, p), {into, piece.size}, id);
   }
 }
 
@@ -71,7 +108,7 @@ std::uint32_t Steps::turn_of(const collective::Move& move, std::uint32_t p) cons
 }
 
 bool Steps::too_early(const collective::Move& send, std::uint32_t p) const {
-  return routine_->in_turn && turn_of(send, p) > turn_;
+  return absent_[send.member] || (routine_->in_turn && turn_of(send, p) > turn_);
 }
 
 void Steps::take_turns() {
@@ -86,7 +123,15 @@ void Steps::take_turns() {
 }
 
 void Steps::note_completed() {
+  const std::size_t calls = routine_->moves.size() * routine_->pieces;
   for (const std::uint32_t id : completed_) {
+    if (id >= calls) {
+      if ((id - calls) % 2 == 0)
+        come(static_cast<std::uint32_t>(id - calls) / 2);
+      else
+        --left_;
+      continue;
+    }
     const auto& move = routine_->moves[id / routine_->pieces];
     const std::uint32_t where = at(move.cell, id % routine_->pieces);
     if (!move.sends)
@@ -129,7 +174,7 @@ bool Steps::proceed(std::uint32_t where) {
     if (move.sends) {
       INVARIANT(piece.at, "a member sends what it has");
       ++piece.sending;
-      messages_.send(move.member, move.number * routine_->pieces + p, {piece.at, piece.size}, id);
+      messages_.send(move.member, number_of(move, p), {piece.at, piece.size}, id);
       continue;
     }
     worked = arrivals_[id].buffer != nullptr;

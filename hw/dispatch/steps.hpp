@@ -26,6 +26,10 @@ class MemberMessages {
 // A piece of a cell makes its moves in order: a send once everything before it has arrived, an arrival once nothing
 // before it is still being sent. Receives are posted a step ahead, into the result where its place is free and into
 // buffers otherwise. No member waits for another by mistake: whoever is behind has posted what its step receives.
+//
+// Long messages leave once their receiver has joined, which it says with a byte, as NCCL's receivers do with credits.
+// What left earlier would cross the wires before the collective begins, and its sender would be done while others are
+// not, and send what comes next over the same wire.
 class Steps {
  public:
   Steps(MemberMessages& messages, BufferPool& pool) : messages_(messages), pool_(pool) {}
@@ -50,9 +54,16 @@ class Steps {
     bool here = false;
   };
 
+  void call_senders();
+  void come(std::uint32_t member);  // it has joined
   void note_completed();
   bool arrived(std::uint32_t receive, std::uint32_t piece) const;  // a move
   void post_receives(std::uint32_t piece);
+  // Of messages from one member to the other: a call, then those of the schedule.
+  static constexpr std::uint32_t kCall = 0;
+  std::uint32_t number_of(const collective::Move& move, std::uint32_t piece) const {
+    return 1 + move.number * routine_->pieces + piece;
+  }
   std::uint32_t turn_of(const collective::Move& move, std::uint32_t piece) const;
   bool too_early(const collective::Move& send, std::uint32_t piece) const;
   void take_turns();
@@ -77,6 +88,8 @@ class Steps {
   std::vector<std::size_t> first_, posted_;  // by piece: of `receives_` all before have arrived, have been posted
   std::vector<std::uint32_t> completed_, work_;  // ids; pieces of cells to look at
   std::size_t worked_ = 0;
+  std::vector<bool> absent_;              // by member: sends wait until it has joined
+  std::vector<std::byte> calls_;          // what these say
   std::uint32_t awaited_ = 0, turn_ = 0;  // Routine::in_turn: receive and piece that is not here yet, and its turn
 };
 

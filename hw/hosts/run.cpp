@@ -32,7 +32,7 @@ namespace rehearsal::hosts {
 namespace {
 
 constexpr const char* kAllAddresses = "10.77.0.0/16";
-constexpr const char* kLargestEager = "4194304";
+constexpr const char* kLargestEager = "16777216";  // bytes: buckets of gradients, whole tables
 constexpr int kMasterPort = 29500;  // torchrun's
 constexpr int kNoProgram = 127, kMachine = 3;
 const Time kLook = seconds(20e-3), kGrace = seconds(5);

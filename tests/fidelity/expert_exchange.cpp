@@ -40,7 +40,7 @@ double error(const Row& row) {
                              number("experts"),         number("top_k"),
                              number("limit_nodes"),     true,
                              {std::uint32_t(ranks), 1}, 1};
-  const auto sent = model.hops(work);
+  const auto sent = model.hops(work, cost::CostModel::Of::busiest);
   const double nodes = double(machine.nodes);
   const double counted =
       row.at("counted") == "nvlink" ? sent.inside * double(ranks) / double(ranks - 1) : sent.out * nodes / (nodes - 1);

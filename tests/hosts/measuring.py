@@ -27,6 +27,20 @@ def links():
     assert re.search(r"Links +node [012] NIC 0", text) and re.search(r"Clocks +those of two hosts", text), text
 
 
+def uneven():
+    """Experts of three hosts that get 6, 2 and 1 of 9 tokens, and send them back: the first host receives most on the way there and
+    sends most on the way back, so links differ from each other, and all together carry what is predicted of all."""
+    sets = ["framework=megatron-2025", "model={family: moe, layers: 2, hidden: 128, heads: 4, vocabulary: 512, sequence: 256, ffn: 64, "
+            "experts: 3, experts_per_token: 1}", "parallelism={data: 3, expert: 3}", "experts={skew: [6, 2, 1]}"]
+    ran = hosts("run", SCENARIO, "--", *(word for s in sets for word in ("--set", s)), "--warmup", "0", "--iterations", "2", "--format", "json")
+    rows = json.loads(done(ran))["link_bytes"]
+    counted, predicted = (sum(row[what] for row in rows) for what in ("counted_bytes", "predicted_bytes"))
+    assert 1.004 < counted / predicted < 1.05, (counted, predicted)
+    each = sorted(row["counted_bytes"] for row in rows)
+    assert each[-1] > 1.2 * each[0], each
+    print(f"uneven experts: {counted:.0f} bytes counted, {predicted:.0f} predicted")
+
+
 def clocks():
     """Each rank's clock is an hour ahead of the one before; without aligning them, no step would begin in time."""
     if call("unshare", "--time", "--fork", "true").returncode != 0:
@@ -61,6 +75,7 @@ def main():
     try:
         state = json.loads(done(hosts("up", SCENARIO, "--format", "json")))
         links()
+        uneven()
         clocks()
         calibrated(state["links"][0]["stream_bytes_per_s"])
     finally:
