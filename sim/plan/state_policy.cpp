@@ -44,7 +44,7 @@ StatePolicy state_policy(const Plan& plan) {
   // Who fills buckets of his own reduces each micro-batch; DeepSpeed refuses ZeRO-2 there for that.
   p.reduces_last = zero == 2 && job.framework.bucket_parameters == 0 && job.parallelism.pipeline > 1 &&
                    job.microbatches > 1 && !plan.performed() && p.gradients == Tier::device &&
-                   p.update == Policy::Update::device && !training.defragment;
+                   p.update == Policy::Update::device;
   p.reduces_beside = overlaps && p.update != Policy::Update::in_backward;
   const bool shards = plan.performed() || job.framework.zero1_reduces == models::Zero1Reduces::shards;
   p.sums_to_shards = p.shards_gradients || (zero == 1 && shards);

@@ -49,6 +49,8 @@ TEST_CASE("a stage of a pipeline sums whole gradients with ZeRO-2, and reduces t
     CHECK_FALSE(state_policy(plan).reduces_last);
     plan.job.parallelism.pipeline = 2;
     CHECK(state_policy(plan).reduces_last == (zero == 2));
+    plan.job.training.defragment = true;  // where memory lies says nothing of when gradients are reduced
+    CHECK(state_policy(plan).reduces_last == (zero == 2));
     plan.job.microbatches = 1;
     CHECK_FALSE(state_policy(plan).reduces_last);
   }
