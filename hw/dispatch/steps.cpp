@@ -9,7 +9,10 @@ namespace rehearsal::dispatch {
 
 namespace {
 
-constexpr std::size_t kLong = 64 << 10;  // bytes that a member sends another, in all
+// Bytes that a member sends another before it knows that it has joined: a slot of NCCL's buffers, of which it has
+// eight. Enough for small pieces to be on their way until the call is there; of 2 MiB a second step would begin with
+// them.
+constexpr std::size_t kAhead = 512 << 10;
 
 }  // namespace
 
@@ -57,15 +60,15 @@ void Steps::call_senders() {
   for (const auto& move : routine_->moves)
     for (std::uint32_t p = 0; p < routine_->pieces; ++p)
       (move.sends ? to : from)[move.member] += pieces_[at(move.cell, p)].size;
-  absent_.assign(members, false), calls_.assign(2 * members, std::byte{});
+  absent_.assign(members, false), ahead_.assign(members, 0), calls_.assign(2 * members, std::byte{});
   const auto first = static_cast<std::uint32_t>(routine_->moves.size() * routine_->pieces);
   for (std::uint32_t m = 0; m < members; ++m) {
     if (m == routine_->me) continue;
-    if (to[m] > kLong) {
+    if (to[m] > kAhead) {
       absent_[m] = true;
       messages_.receive(m, kCall, {&calls_[2 * m], 1}, first + 2 * m);
     }
-    if (from[m] > kLong) {
+    if (from[m] > kAhead) {
       ++left_;
       messages_.send(m, kCall, {&calls_[2 * m + 1], 1}, first + 2 * m + 1);
     }
@@ -108,7 +111,8 @@ std::uint32_t Steps::turn_of(const collective::Move& move, std::uint32_t p) cons
 }
 
 bool Steps::too_early(const collective::Move& send, std::uint32_t p) const {
-  return absent_[send.member] || (routine_->in_turn && turn_of(send, p) > turn_);
+  const bool waits = absent_[send.member] && ahead_[send.member] + pieces_[at(send.cell, p)].size > kAhead;
+  return waits || (routine_->in_turn && turn_of(send, p) > turn_);
 }
 
 void Steps::take_turns() {
@@ -174,6 +178,7 @@ bool Steps::proceed(std::uint32_t where) {
     if (move.sends) {
       INVARIANT(piece.at, "a member sends what it has");
       ++piece.sending;
+      if (absent_[move.member]) ahead_[move.member] += piece.size;
       messages_.send(move.member, number_of(move, p), {piece.at, piece.size}, id);
       continue;
     }

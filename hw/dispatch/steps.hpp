@@ -27,9 +27,9 @@ class MemberMessages {
 // before it is still being sent. Receives are posted a step ahead, into the result where its place is free and into
 // buffers otherwise. No member waits for another by mistake: whoever is behind has posted what its step receives.
 //
-// Long messages leave once their receiver has joined, which it says with a byte, as NCCL's receivers do with credits.
-// What left earlier would cross the wires before the collective begins, and its sender would be done while others are
-// not, and send what comes next over the same wire.
+// All but the first bytes leave once their receiver has joined, which it says with a byte, as NCCL's receivers do with
+// credits. What left earlier would cross the wires before the collective begins, and its sender would be done while
+// others are not, and send what comes next over the same wire.
 class Steps {
  public:
   Steps(MemberMessages& messages, BufferPool& pool) : messages_(messages), pool_(pool) {}
@@ -88,6 +88,7 @@ class Steps {
   std::vector<std::size_t> first_, posted_;  // by piece: of `receives_` all before have arrived, have been posted
   std::vector<std::uint32_t> completed_, work_;  // ids; pieces of cells to look at
   std::size_t worked_ = 0;
+  std::vector<std::size_t> ahead_;        // by member: bytes that it has been sent while absent
   std::vector<bool> absent_;              // by member: sends wait until it has joined
   std::vector<std::byte> calls_;          // what these say
   std::uint32_t awaited_ = 0, turn_ = 0;  // Routine::in_turn: receive and piece that is not here yet, and its turn

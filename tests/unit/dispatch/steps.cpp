@@ -143,7 +143,7 @@ TEST_CASE("pieces are as many as the closed form assumes, and none takes less th
   CHECK(collective::execution(collective::registry().at("neighbour-shift"), {4, 1}, Bytes(1 << 30), 2).pieces == 64);
 }
 
-TEST_CASE("long messages leave once their receiver has joined, short ones at once") {
+TEST_CASE("all but the first half megabyte leaves once its receiver has joined") {
   struct Lonely : MemberMessages {
     void send(std::uint32_t, std::uint32_t, std::span<const std::byte> bytes, std::uint32_t) override {
       sent.push_back(bytes.size());
@@ -154,25 +154,31 @@ TEST_CASE("long messages leave once their receiver has joined, short ones at onc
     std::vector<std::size_t> sent;
     std::optional<std::uint32_t> call;
   };
-  const auto mine = collective::routine({&collective::registry().at("ring-all-reduce"), 2, 1}, 0);
+  using Sizes = std::vector<std::size_t>;
+  const auto mine = collective::routine({&collective::registry().at("ring-all-reduce"), 2, 3}, 0);
   BufferPool pool;
-  for (const std::size_t elements : {20'000U, 200U}) {  // halves of 40 kB, 80 of both steps, and of 400 bytes
-    Lonely messages;
-    Steps steps(messages, pool);
-    cases::Operands array({CollectiveKind::all_reduce, Precision::fp32, 2, elements}, 0);
+  // Two steps of a half in three pieces each.
+  const auto begin = [&](Steps& steps, cases::Operands& array) {
     steps.begin(mine, CollectiveKind::all_reduce, Precision::fp32, array.all());
     while (steps.advance()) continue;
-    if (elements == 200) {
-      CHECK(messages.sent == std::vector<std::size_t>{400});
-      CHECK(!messages.call);
-      continue;
-    }
-    CHECK(messages.sent == std::vector<std::size_t>{1});
-    REQUIRE(messages.call);
-    steps.completed(*messages.call);
-    while (steps.advance()) continue;
-    CHECK(messages.sent == std::vector<std::size_t>{1, 40'000});
+  };
+  {
+    Lonely messages;
+    Steps steps(messages, pool);
+    cases::Operands array({CollectiveKind::all_reduce, Precision::fp32, 2, 60'000}, 0);
+    begin(steps, array);
+    CHECK(messages.sent == Sizes{40'000, 40'000, 40'000});
+    CHECK(!messages.call);
   }
+  Lonely messages;
+  Steps steps(messages, pool);
+  cases::Operands array({CollectiveKind::all_reduce, Precision::fp32, 2, 300'000}, 0);
+  begin(steps, array);
+  CHECK(messages.sent == Sizes{1, 200'000, 200'000});
+  REQUIRE(messages.call);
+  steps.completed(*messages.call);
+  while (steps.advance()) continue;
+  CHECK(messages.sent == Sizes{1, 200'000, 200'000, 200'000});
 }
 
 TEST_CASE("members play the switches that are not there") {
