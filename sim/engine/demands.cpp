@@ -18,9 +18,9 @@ struct Ask {
 
 using ByResource = std::unordered_map<std::uint32_t, Wide>;
 
-void add_most(ByResource& most, const std::vector<fluid::Phase>& phases) {
+void add_most(ByResource& most, const fluid::Row& row) {
   ByResource phase_asks;
-  for (const auto& phase : phases) {
+  for (const auto& phase : row.phases) {
     phase_asks.clear();
     for (const auto& flow : phase.flows)
       for (const auto& use : flow.uses) phase_asks[use.resource] += Wide{use.weight} * flow.rate + use.hold;
@@ -235,19 +235,24 @@ void Demands::add(const Actor& actor, WorkId work, std::vector<Part>& parts) con
   parts.emplace_back();
 }
 
-void Demands::add_phases(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const {
+void Demands::add_phases(const Actor& actor, WorkId work, Part::Works& row) const {
   if (const auto* sequence = std::get_if<graph::Sequence>(&works_[work.index()])) {
     for (const auto& item : sequence->items)
-      for (std::uint32_t i = 0; i < item.count; ++i) add_phases(actor, item.work, phases);
+      for (std::uint32_t i = 0; i < item.count; ++i) add_phases(actor, item.work, row);
     return;
   }
-  fluid::Phase phase;
-  if (const auto* both = std::get_if<graph::Overlapped>(&works_[work.index()])) {
-    add_strand(actor, both->kernel, phase), add_strand(actor, both->collective, phase);
-  } else {
-    add_strand(actor, work, phase);
+  const auto number = static_cast<std::size_t>(std::find(row.of.begin(), row.of.end(), work) - row.of.begin());
+  if (number == row.of.size()) {
+    fluid::Phase phase;
+    if (const auto* both = std::get_if<graph::Overlapped>(&works_[work.index()])) {
+      add_strand(actor, both->kernel, phase), add_strand(actor, both->collective, phase);
+    } else {
+      add_strand(actor, work, phase);
+    }
+    if (phase.flows.empty() && phase.trailing == Time{}) return;
+    row.of.push_back(work), row.phases.push_back(std::move(phase));
   }
-  if (!phase.flows.empty() || phase.trailing > Time{}) phases.push_back(std::move(phase));
+  row.order.push_back(static_cast<std::uint32_t>(number));
 }
 
 void Demands::add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) const {

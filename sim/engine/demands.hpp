@@ -30,7 +30,11 @@ struct Actor {
 
 // A part of a coarse task. `beside` starts together with `row`, and the part has ended when both have.
 struct Part {
-  std::vector<fluid::Phase> row, beside;
+  // Those of one work are the same phase.
+  struct Works : fluid::Row {
+    std::vector<WorkId> of;  // of each of `phases`
+  };
+  Works row, beside;
 };
 
 class Demands {
@@ -48,7 +52,7 @@ class Demands {
   std::span<const graph::Load> loads(const Actor& actor, graph::Way way) const;
   void add_strand(const Actor& actor, WorkId work, fluid::Phase& phase) const;
   void add(const Actor& actor, WorkId work, std::vector<Part>& parts) const;
-  void add_phases(const Actor& actor, WorkId work, std::vector<fluid::Phase>& phases) const;
+  void add_phases(const Actor& actor, WorkId work, Part::Works& row) const;
 
   std::span<const graph::Work> works_;
   const graph::ResourceTable& places_;

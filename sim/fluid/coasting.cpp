@@ -25,7 +25,7 @@ void Flows::end_coast(std::uint32_t id) {
   const Profile& profile = profile_of(run);
   stop_coasting(run, profile.last());
   if (profile.crowds_itself())
-    for (const Profile::Slowed& slowed : profile.step(run.at).slowed) accounts_[slowed.resource].slowed += slowed.time;
+    for (const Profile::Slowed& slowed : profile.phase(run.at).slowed) accounts_[slowed.resource].slowed += slowed.time;
   out_.push_back({run.tag, Event::Kind::moved});
   if (profile.length() == profile.moved())
     finish(id);
@@ -41,8 +41,8 @@ void Flows::stop_coasting(Run& run, Profile::Position until) {
   run.coasts = false;
   if (profile.crowds_itself())
     for (Profile::Position at = run.at; at.step <= until.step; at = {at.step + 1, 0}) {
-      const std::uint32_t repeats = (at.step == until.step ? until.repeat : profile.step(at).count) - at.repeat;
-      for (const Profile::Slowed& slowed : profile.step(at).slowed)
+      const std::uint32_t repeats = (at.step == until.step ? until.repeat : profile.count(at)) - at.repeat;
+      for (const Profile::Slowed& slowed : profile.phase(at).slowed)
         accounts_[slowed.resource].slowed += slowed.time * repeats;
     }
   run.at = until;
@@ -70,9 +70,9 @@ void Flows::wake(std::uint32_t id) {
   ++run.version;
   ++counts_.woken;
   const Time begun = run.origin + profile.start(run.at);
-  const Profile::Step& step = profile.step(run.at);
-  for (std::uint32_t s = 0; s < step.flows.size(); ++s) {
-    const Profile::Moving& flow = step.flows[s];
+  const Profile::Ready& phase = profile.phase(run.at);
+  for (std::uint32_t s = 0; s < phase.flows.size(); ++s) {
+    const Profile::Moving& flow = phase.flows[s];
     const Time until = std::min(now_ - begun, flow.ends);
     Running state;
     state.left = flow.work;
@@ -89,7 +89,7 @@ void Flows::wake(std::uint32_t id) {
     else
       settle(state, flow.rate, begun + until);
   }
-  if (run.running == 0) queue_.push(begun + step.length, {id, 0, Item::Kind::trailed});
+  if (run.running == 0) queue_.push(begun + phase.length, {id, 0, Item::Kind::trailed});
 }
 
 }  // namespace rehearsal::fluid

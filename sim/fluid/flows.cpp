@@ -13,8 +13,8 @@ static_assert(std::is_nothrow_move_constructible_v<Profile>);
 Flows::Flows(std::span<const Wide> capacities, Method method)
     : method_(method), sharing_(capacities, method.whole), claims_(capacities.size()), accounts_(capacities.size()) {}
 
-std::uint32_t Flows::profile(const std::vector<Phase>& phases) {
-  profiles_.emplace_back(phases, sharing_);
+std::uint32_t Flows::profile(const Row& row) {
+  profiles_.emplace_back(row, sharing_);
   finished_.push_back(0);
   return static_cast<std::uint32_t>(profiles_.size() - 1);
 }
@@ -98,18 +98,18 @@ void Flows::enter(std::uint32_t run) {
 // True when the next phase begins in the same instant.
 bool Flows::begin_phase(std::uint32_t id) {
   if (method_.coast && coast(id)) return false;
-  const Profile::Step& step = profile_of(runs_[id]).step(runs_[id].at);
-  for (std::uint32_t s = 0; s < step.flows.size(); ++s) {
+  const Profile::Ready& phase = profile_of(runs_[id]).phase(runs_[id].at);
+  for (std::uint32_t s = 0; s < phase.flows.size(); ++s) {
     Running state;
-    state.left = step.flows[s].work;
+    state.left = phase.flows[s].work;
     state.began = state.since = now_;
     attach(id, s, state);
   }
-  return step.flows.empty() && after_strands(id);
+  return phase.flows.empty() && after_strands(id);
 }
 
 void Flows::attach(std::uint32_t run, std::uint32_t flow, const Running& state) {
-  const Profile::Moving& moving = profile_of(runs_[run]).step(runs_[run].at).flows[flow];
+  const Profile::Moving& moving = profile_of(runs_[run]).phase(runs_[run].at).flows[flow];
   // A flow that has moved already has a rate of its own.
   const std::uint32_t heir = state.since == now_ ? sharing_.take_over(moving.rate, moving.uses) : kNobody;
   const std::uint32_t id = heir != kNobody ? heir : sharing_.attach(moving.rate, moving.uses);
@@ -190,7 +190,7 @@ bool Flows::after_strands(std::uint32_t id) {
     out_.push_back({run.tag, Event::Kind::moved});
     trailing = profile.length() - profile.moved();
   } else {
-    trailing = profile.step(run.at).length - profile.step(run.at).moved;
+    trailing = profile.phase(run.at).length - profile.phase(run.at).moved;
   }
   if (trailing == Time{}) return after_trailing(id);
   queue_.push(now_ + trailing, {id, 0, Item::Kind::trailed});

@@ -12,6 +12,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/radix_heap.hpp"
@@ -53,7 +54,8 @@ class Flows {
   Flows(std::span<const Wide> capacities, Method method);
 
   // Registers what a task does; to be started as often as wanted. Resources are numbered as the capacities were.
-  std::uint32_t profile(const std::vector<Phase>& phases);
+  std::uint32_t profile(const Row& row);
+  std::uint32_t profile(std::vector<Phase> phases) { return profile(Row(std::move(phases))); }
   // The time of a run while no other one is active, contention among its own flows included.
   Time alone(std::uint32_t profile) const { return profiles_[profile].length(); }
 
@@ -116,7 +118,7 @@ class Flows {
   const Profile& profile_of(const Run& run) const { return profiles_[run.profile]; }
   const Profile::Moving& moving_of(const Running& flow) const {
     const Run& run = runs_[flow.run];
-    return profile_of(run).step(run.at).flows[flow.flow];
+    return profile_of(run).phase(run.at).flows[flow.flow];
   }
   void settle_shares();
   void handle(const Item& item);

@@ -88,20 +88,21 @@ struct Want {
 };
 using Wants = ByResource<Want>;
 
-void add_wants(Wants& wants, const Profile::Step& step, std::uint32_t index, const Asked& asked) {
-  for (const Profile::Moving& flow : step.flows) {
+// A phase that comes `times` times, in `last` the last time.
+void add_wants(Wants& wants, const Profile::Ready& phase, Wide times, std::uint32_t last, const Asked& asked) {
+  for (const Profile::Moving& flow : phase.flows) {
     const auto moving = static_cast<std::int64_t>(flow.alone.empty() ? Wide{flow.ends.count()} : flow.work / flow.rate);
     for (std::size_t u = 0; u < flow.uses.size(); ++u) {
       const Use& use = flow.uses[u];
       auto& total = at(wants, use.resource).total;
-      total.carried += step.count * units(flow, use, moving);
-      if (use.hold > 0) total.held += step.count * (Wide{flow.hold_share[u]} * flow.ends.count());
+      total.carried += times * units(flow, use, moving);
+      if (use.hold > 0) total.held += times * (Wide{flow.hold_share[u]} * flow.ends.count());
     }
   }
   for (const auto& [resource, most] : asked) {
     auto& [need, total] = at(wants, resource);
     need.resource = total.resource = resource;
-    need.last = index;
+    need.last = std::max(need.last, last);
     need.most = std::max(need.most, most);
   }
 }
@@ -119,26 +120,34 @@ Time lost(Rate rate, Rate full_speed, Time dt) {
   return Time(static_cast<std::int64_t>(Wide{full_speed - rate} * dt.count() / full_speed));
 }
 
-Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
+Profile::Profile(const Row& row, const Sharing& sharing) : phases_(row.phases.size()) {
+  struct Turns {
+    Wide times = 0;
+    std::uint32_t last = 0;
+  };
+  std::vector<Turns> turns(row.phases.size());
+  for (const auto i : row.order)
+    if (const auto count = row.phases[i].count; count > 0)
+      turns[i] = {turns[i].times + count, static_cast<std::uint32_t>(steps_.size())}, steps_.push_back({count, i, {}});
   Wants wants;
-  steps_.reserve(phases.size());
-  for (const Phase& phase : phases) {
-    if (phase.count == 0) continue;
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    if (turns[i].times == 0) continue;
+    const Phase& phase = row.phases[i];
+    Ready& ready = phases_[i];
     INVARIANT(phase.trailing >= Time{}, "a phase trails a negative time");
-    Step step;
-    step.count = phase.count;
-    step.start = length_;
-    step.flows.reserve(phase.flows.size());
+    ready.flows.reserve(phase.flows.size());
     for (const Flow& flow : phase.flows)
-      if (flow.moving != Time{}) step.flows.push_back(make_ready(flow, sharing));
-    const auto asked = asked_by(step.flows);
-    run_alone(step, asked, sharing);
-    step.length = step.moved + phase.trailing;
-    add_wants(wants, step, static_cast<std::uint32_t>(steps_.size()), asked);
-    length_ += phase.count * step.length;
-    moved_ = length_ - phase.trailing;
-    last_ = {static_cast<std::uint32_t>(steps_.size()), step.count - 1};
-    steps_.push_back(std::move(step));
+      if (flow.moving != Time{}) ready.flows.push_back(make_ready(flow, sharing));
+    const auto asked = asked_by(ready.flows);
+    run_alone(ready, asked, sharing);
+    ready.length = ready.moved + phase.trailing;
+    add_wants(wants, ready, turns[i].times, turns[i].last, asked);
+  }
+  for (Step& step : steps_) step.start = length_, length_ += step.count * phases_[step.phase].length;
+  if (!steps_.empty()) {
+    const Step& last = steps_.back();
+    moved_ = length_ - (phases_[last.phase].length - phases_[last.phase].moved);
+    last_ = {static_cast<std::uint32_t>(steps_.size() - 1), last.count - 1};
   }
   for (const auto& [resource, want] : wants) {
     needs_.push_back(want.need);
@@ -149,7 +158,7 @@ Profile::Profile(const std::vector<Phase>& phases, const Sharing& sharing) {
 
 // When its flows end without other runs. They may contend with each other, so this is a small simulation, on the
 // resources that the phase uses; most phases fit and need none.
-void Profile::run_alone(Step& phase, const Asked& asked, const Sharing& sharing) {
+void Profile::run_alone(Ready& phase, const Asked& asked, const Sharing& sharing) {
   for (const Moving& flow : phase.flows) phase.moved = std::max(phase.moved, flow.ends);
   const bool fits =
       std::all_of(asked.begin(), asked.end(), [&](auto& a) { return a.second <= sharing.capacity(a.first); });
@@ -217,7 +226,7 @@ Profile::Position Profile::at(Time elapsed) const {
   const auto next = std::upper_bound(steps_.begin(), steps_.end(), elapsed,
                                      [](Time time, const Step& step) { return time < step.start; });
   const auto step = static_cast<std::uint32_t>(next - steps_.begin() - 1);
-  const Time length = steps_[step].length;
+  const Time length = phases_[steps_[step].phase].length;
   const std::uint32_t last = steps_[step].count - 1;
   if (length == Time{}) return {step, last};
   const std::int64_t repeat = (elapsed - steps_[step].start).count() / length.count();

@@ -25,11 +25,23 @@ struct Phase {
   std::uint32_t count = 1;  // repetitions in a row
 };
 
+// Phases one after the other. Layers are alike, so the same phase comes again and again: it is described once.
+struct Row {
+  std::vector<Phase> phases;         // those that differ
+  std::vector<std::uint32_t> order;  // by number
+
+  Row() = default;
+  explicit Row(std::vector<Phase> each_once) : phases(std::move(each_once)) {
+    for (std::uint32_t i = 0; i < phases.size(); ++i) order.push_back(i);
+  }
+  bool empty() const { return order.empty(); }
+};
+
 // Phases prepared to run: uses in flat arrays, and the undisturbed run computed beforehand.
 class Profile {
  public:
   // `sharing` is asked for capacities only.
-  Profile(const std::vector<Phase>& phases, const Sharing& sharing);
+  Profile(const Row& row, const Sharing& sharing);
 
   // A span of constant rate. Rates change within a phase only if flows of that phase contend with each other.
   struct Piece {
@@ -49,12 +61,14 @@ class Profile {
     std::uint32_t resource;
     Time time;
   };
-  struct Step {  // the same phase `count` times
-    std::uint32_t count = 1;
-    Time start;          // alone, from the start of the profile
-    Time moved, length;  // of one phase, alone: until its last flow has ended; with what trails
+  struct Ready {         // a phase
+    Time moved, length;  // alone: until its last flow has ended; with what trails
     std::vector<Moving> flows;
-    std::vector<Slowed> slowed;  // in one phase, by its own flows
+    std::vector<Slowed> slowed;  // by its own flows
+  };
+  struct Step {  // the same phase `count` times
+    std::uint32_t count, phase;
+    Time start;  // alone, from the start of the profile
   };
   // What the profile wants of one resource; `last` is the last step that uses it.
   struct Need {
@@ -71,11 +85,12 @@ class Profile {
     friend bool operator==(Position, Position) = default;
   };
 
-  const Step& step(Position at) const { return steps_[at.step]; }
+  const Ready& phase(Position at) const { return phases_[steps_[at.step].phase]; }
+  std::uint32_t count(Position at) const { return steps_[at.step].count; }
   Position last() const { return last_; }
   Position after(Position at) const;
   Time start(Position at) const {
-    return at == Position{} ? Time{} : steps_[at.step].start + at.repeat * steps_[at.step].length;
+    return at == Position{} ? Time{} : steps_[at.step].start + at.repeat * phase(at).length;
   }
   // The last phase that has begun at `elapsed`, alone.
   Position at(Time elapsed) const;
@@ -90,13 +105,14 @@ class Profile {
 
  private:
   // `asked`: of each resource, by all flows at full speed.
-  void run_alone(Step& step, const std::vector<std::pair<std::uint32_t, Wide>>& asked, const Sharing& sharing);
+  void run_alone(Ready& phase, const std::vector<std::pair<std::uint32_t, Wide>>& asked, const Sharing& sharing);
 
   // First what a run needs that is never disturbed.
   std::vector<Need> needs_;
   Time length_, moved_;
   Position last_;
   bool crowds_itself_ = false;
+  std::vector<Ready> phases_;
   std::vector<Step> steps_;
   std::vector<Total> totals_;
 };

@@ -223,7 +223,7 @@ inline timeline::Timeline simulate(const answer::LoweredJob& question, const cha
 }
 
 // Phases of a work without anything beside a row of its kernels, as in all random trainings.
-inline std::vector<fluid::Phase> phases(const engine::Demands& demands, const engine::Actor& actor, WorkId work) {
+inline fluid::Row phases(const engine::Demands& demands, const engine::Actor& actor, WorkId work) {
   auto parts = demands.parts(actor, work);
   INVARIANT(parts.size() == 1 && parts.front().beside.empty(), "one row of phases");
   return std::move(parts.front().row);
