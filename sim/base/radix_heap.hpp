@@ -10,6 +10,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/error.hpp"
@@ -31,7 +32,7 @@ class RadixHeap {
   Time pop_instant(std::vector<Item>& items) {
     INVARIANT(!empty(), "empty queue");
     const auto level = static_cast<std::size_t>(std::countr_zero(levels_));
-    Level& lowest = heap_[level];
+    Level& lowest = *heap_[level];
     const auto slot = static_cast<std::size_t>(std::countr_zero(lowest.occupied));
     std::vector<Entry>& bucket = lowest.slots[slot];
     lowest.occupied &= lowest.occupied - 1;
@@ -76,13 +77,14 @@ class RadixHeap {
     // `last_` itself belongs to the lowest level, as if the last digit differed.
     const std::size_t level = static_cast<std::size_t>(std::bit_width(differs | 1) - 1) / kDigit;
     const std::size_t slot = static_cast<std::size_t>(entry.at >> (level * kDigit)) % kSlots;
-    heap_[level].slots[slot].push_back(entry);
-    heap_[level].occupied |= std::uint64_t{1} << slot;
+    if (!heap_[level]) heap_[level] = std::make_unique<Level>();
+    heap_[level]->slots[slot].push_back(entry);
+    heap_[level]->occupied |= std::uint64_t{1} << slot;
     levels_ |= std::uint32_t{1} << level;
   }
 
-  std::array<Level, kLevels> heap_;
-  std::uint32_t levels_ = 0;  // bit l: level l is not empty
+  std::array<std::unique_ptr<Level>, kLevels> heap_;  // a short run needs few
+  std::uint32_t levels_ = 0;                          // bit l: level l is not empty
   std::size_t size_ = 0;
   std::int64_t last_ = 0;
 };
