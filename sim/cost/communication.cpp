@@ -60,9 +60,9 @@ bool switches_add(const collective::Runtime& runtime, CollectiveKind kind, std::
   return runtime.links.switch_share > 0 &&
          std::any_of(runtime.algorithms->begin(), runtime.algorithms->end(), [&](const auto& named) {
            const auto& [name, algorithm] = named;
+           if (algorithm.kind != kind || algorithm.switches == 0) return false;
            const auto entry = runtime.library.algorithms.find(name);
-           return algorithm.kind == kind && algorithm.switches > 0 && entry != runtime.library.algorithms.end() &&
-                  entry->second.since <= runtime.version &&
+           return entry != runtime.library.algorithms.end() && entry->second.since <= runtime.version &&
                   (!ranks || collective::refusal(algorithm, *ranks, runtime) == collective::Refusal::none);
          });
 }
@@ -76,6 +76,8 @@ CommunicationModel::CommunicationModel(const cluster::ClusterSpec& spec, collect
       runtime_(runtime_on(machine_, version, algorithms)),
       rings_(runtime_) {
   rings_.links.switch_share = 0;
+  for (std::size_t kind = 0; kind < least_measured_.size(); ++kind)
+    least_measured_[kind] = curves_.least_ranks(CollectiveKind(kind));
   if (curves_.empty() || curves_.measured_on.nvlink.value() <= 0) return;
   const auto there = measured_on(curves_, spec);
   auto one_node = there;
@@ -113,11 +115,11 @@ collective::Choice CommunicationModel::formula(const cluster::Machine& machine, 
 // Measurements with reducing switches say nothing of links alone, nor the reverse; nor do they apply to groups too
 // small for switches, if the smallest measured group runs in them.
 bool CommunicationModel::corrects(CollectiveKind kind, std::uint32_t ranks) const {
-  if (!curves_.holds(kind)) return false;
+  const auto least = least_measured_[static_cast<std::size_t>(kind)];
+  if (least == 0) return false;
   if (!reference_) return true;
   const auto& there = reference_->runtime;
   if (switches_add(there, kind) != switches_add(runtime_, kind)) return false;
-  const auto least = curves_.least_ranks(kind);
   return ranks >= least || switches_add(there, kind, least) == switches_add(runtime_, kind, ranks);
 }
 
@@ -251,18 +253,25 @@ std::vector<graph::Message> CommunicationModel::sends_of_shift(const GroupShape&
 }
 
 Quote CommunicationModel::quote(const GroupShape& group, CollectiveKind kind, Bytes size) const {
-  Quote quote;
-  quote.choice = choose(group, kind, size);
+  auto quote = terms(group, kind, size);
   const auto& reach = machine_.reach(group);
-  quote.shape = {group.ranks, static_cast<std::uint32_t>(reach.in_domain)};
   if (!quote.choice.algorithm) return quote;
   if (reach.in_domain > 1) {
     quote.inside = inside(group, kind, size);
     if (corrects(kind, static_cast<std::uint32_t>(reach.in_domain)))
       quote.correction = quote.inside.seconds / formula(machine_, group, kind, size, runtime_).seconds;
   }
-  quote.wires = reach.out.empty() ? wires_inside(machine_, group, kind) : wires_across(group, kind, size);
   if (!reach.out.empty()) quote.across = across(group, kind, size);
+  return quote;
+}
+
+Quote CommunicationModel::terms(const GroupShape& group, CollectiveKind kind, Bytes size) const {
+  Quote quote;
+  quote.choice = choose(group, kind, size);
+  const auto& reach = machine_.reach(group);
+  quote.shape = {group.ranks, static_cast<std::uint32_t>(reach.in_domain)};
+  if (!quote.choice.algorithm) return quote;
+  quote.wires = reach.out.empty() ? wires_inside(machine_, group, kind) : wires_across(group, kind, size);
   quote.candidates = collective::candidates(kind, quote.shape, size, quote.wires, runtime_);
   for (auto& candidate : quote.candidates) {
     if (reach.out.empty() || !candidate.form) continue;

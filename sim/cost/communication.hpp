@@ -1,6 +1,7 @@
 // Collectives and messages on a machine: their groups are placed, routes give the wires, the registered algorithms'
 // closed forms the price.
 #pragma once
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,7 @@ class CommunicationModel {
   collective::Execution execution(const GroupShape& group, CollectiveKind kind, Bytes size,
                                   const collective::Algorithm* by = nullptr) const;
   Quote quote(const GroupShape& group, CollectiveKind kind, Bytes size) const;
+  Quote terms(const GroupShape& group, CollectiveKind kind, Bytes size) const;  // that without what was measured
   const collective::Runtime& runtime() const { return runtime_; }
   std::string why(const GroupShape& group, const collective::Choice& choice) const;
   std::string where(const GroupShape& group) const;  // " on 4 nodes"
@@ -79,6 +81,8 @@ class CommunicationModel {
 
   cluster::Machine machine_;
   collective::SizeCurves curves_;
+  // Of each kind the ranks of the smallest curve inside a node; 0: none.
+  std::array<std::uint32_t, std::size_t(CollectiveKind::shift) + 1> least_measured_{};
   collective::Runtime runtime_, rings_;  // the latter without reducing switches
   // What curves are relative to: the formulas on one node of their own machine, and this whole model on all of it.
   struct Reference {

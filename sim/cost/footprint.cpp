@@ -86,7 +86,7 @@ std::int64_t CostModel::processors_of(double count) const {
 // are spread between them, and so is any part of its price beyond the closed form.
 Footprint CostModel::of_collective(const graph::Collective& work, Time price) const {
   Footprint f;
-  const auto quote = communication_.quote(work.group, work.kind, work.size);
+  const auto quote = communication_.terms(work.group, work.kind, work.size);
   if (!quote.choice.algorithm || price == Time{}) return {Time{}, price, 0, {}};
   f.moving = price;
   const auto& machine = communication_.machine();
