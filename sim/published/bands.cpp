@@ -166,12 +166,8 @@ BandModel model_of(const std::vector<Sample>& all, const std::vector<Prediction>
 
 const auto kAny = [](const Prediction&) { return true; };
 
-std::string range_text(const std::pair<double, double>& range) {
-  return fmt::format("[{:.4g}, {:.4g}]", range.first, range.second);
-}
-std::string sizes_text(const scenario::SizesOfRuns& sizes) {
-  return fmt::format("sequence: {}, parameters: {}, gpus: {}", range_text(sizes.sequence), range_text(sizes.parameters),
-                     range_text(sizes.gpus));
+std::string range_text(const std::pair<double, double>& range, const char* between = " ") {
+  return fmt::format("{:.4g}{}{:.4g}", range.first, between, range.second);
 }
 
 }  // namespace
@@ -250,10 +246,12 @@ std::string bands_yaml(const std::vector<Prediction>& predictions) {
     text += fmt::format("  - {{feature: {}, low: {:.3f}, high: {:.3f}, families: {}}}\n", coordinates()[f].key,
                         factor.low, factor.high, families.size());
   }
-  text += fmt::format("sizes: {{{}}}\nruns:\n", sizes_text(model.sizes));
+  const auto& all = model.sizes;
+  text += fmt::format("sizes: {{sequence: [{}], parameters: [{}], gpus: [{}]}}\nruns: |\n",
+                      range_text(all.sequence, ", "), range_text(all.parameters, ", "), range_text(all.gpus, ", "));
   for (const auto& [name, known] : model.classes)
-    text += fmt::format("  - {{class: {}, {}, rows: {}, tables: '{}'}}\n", name, sizes_text(known.sizes), known.rows,
-                        known.tables);
+    text += fmt::format("  {} | {} | {} | {} | {} | {}\n", name, range_text(known.sizes.sequence),
+                        range_text(known.sizes.parameters), range_text(known.sizes.gpus), known.rows, known.tables);
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -127,6 +128,38 @@ SizesOfRuns sizes(MapReader& map) {
   return {range("sequence"), range("parameters"), range("gpus")};
 }
 
+// A line of `runs`; false if it is none.
+bool add_run(BandModel& model, std::string_view line) {
+  constexpr std::string_view kBar = " | ";
+  const auto next = [&] {
+    const auto end = std::min(line.find(kBar), line.size());
+    const auto field = line.substr(0, end);
+    line.remove_prefix(std::min(end + kBar.size(), line.size()));
+    return field;
+  };
+  bool sound = true;
+  const auto number = [&](std::string_view text, auto& value) {
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+    sound = sound && read.ec == std::errc() && read.ptr == text.data() + text.size() && value > 0;
+  };
+  const auto range = [&](std::pair<double, double>& of) {
+    const auto text = next();
+    const auto space = std::min(text.find(' '), text.size());
+    number(text.substr(0, space), of.first), number(text.substr(std::min(space + 1, text.size())), of.second);
+  };
+  const std::string name(next());
+  BandModel::Known known;
+  range(known.sizes.sequence), range(known.sizes.parameters), range(known.sizes.gpus);
+  number(next(), known.rows);
+  known.tables = line;
+  if (!sound || known.tables.empty()) return false;
+  model.gpus[name.substr(0, name.find(' '))] += known.rows;
+  const auto at = name.find(' ') + 1;
+  model.frameworks[name.substr(at, name.find(' ', at) - at)] += known.rows;
+  model.classes[name] = std::move(known);
+  return true;
+}
+
 BandModel read_model(Diagnostics& problems, const Node& root) {
   BandModel model;
   MapReader file(problems, root, "");
@@ -147,18 +180,15 @@ BandModel read_model(Diagnostics& problems, const Node& root) {
     model.sizes = sizes(map);
     map.finish();
   }
-  if (const Node* list = file.require("runs", "what was compared"))
-    for (const Node* item : list->items) {
-      MapReader map(problems, *item, "runs");
-      const auto rows = std::size_t(map.number("rows", kPositive));
-      const BandModel::Known known{sizes(map), rows, map.text("tables")};
-      const auto name = map.text("class");
-      map.finish();
-      model.classes[name] = known;
-      model.gpus[name.substr(0, name.find(' '))] += rows;
-      const auto at = name.find(' ') + 1;
-      model.frameworks[name.substr(at, name.find(' ', at) - at)] += rows;
-    }
+  const auto runs = file.text("runs");
+  std::string_view text = runs;
+  for (auto at = file.at("runs"); !text.empty();) {
+    ++at.line;
+    const auto end = std::min(text.find('\n'), text.size());
+    if (!add_run(model, text.substr(0, end)))
+      problems.error(at, "is no 'class | sequence | parameters | GPUs | rows | tables', each size with least and most");
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
   file.finish();
   return model;
 }
