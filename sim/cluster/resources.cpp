@@ -84,8 +84,13 @@ void Resources::add_route(std::int64_t from, std::int64_t to, std::int64_t strip
     list.push_back(of_gpu(Resource::Kind::port_in, to));
     return;
   }
-  const Path path = machine_.path(from, to, stripe);
-  for (std::size_t i = 1; i < path.size(); ++i) list.push_back(link(path[i - 1], path[i]));
+  const auto [at, fresh] = routes_.try_emplace({std::uint64_t(stripe) << 48 | std::uint64_t(from), std::uint64_t(to)});
+  auto& route = at->second;
+  if (fresh) {
+    const Path path = machine_.path(from, to, stripe);
+    for (std::size_t i = 1; i < path.size(); ++i) route.push_back(link(path[i - 1], path[i]));
+  }
+  list.insert(list.end(), route.begin(), route.end());
 }
 
 std::string name(const Resource& r) {

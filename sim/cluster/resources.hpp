@@ -74,6 +74,8 @@ class Resources {
   std::vector<Resource> all_;
   std::vector<std::uint32_t> of_gpus_;  // by kind and GPU
   std::unordered_map<Ends, std::uint32_t, Hash> links_;
+  // Between two GPUs over a stripe: channels and groups take the same route many times.
+  std::unordered_map<Ends, std::vector<std::uint32_t>, Hash> routes_;
 };
 
 }  // namespace rehearsal::cluster
