@@ -17,10 +17,11 @@ namespace {
 
 // False for steps whose length is not simply the last end in one simulation of one graph.
 bool is_one_graph(const scenario::Scenario& scenario) {
-  return scenario.concrete && scenario.parallelism.layouts.empty() && scenario.faults.empty() &&
-         scenario.concrete->cluster.groups.empty() && !scenario.optimizer_sync.post_validation &&
-         !scenario.data_parallel.served() && scenario.simulate.iterations == 1 &&
-         scenario.concrete->cluster.topology.name != "links";
+  const bool tries_all =
+      !scenario.parallelism.layouts.empty() && scenario.resharding.strategy == reshard::Strategy::automatic;
+  return scenario.concrete && !tries_all && scenario.faults.empty() && scenario.concrete->cluster.groups.empty() &&
+         !scenario.optimizer_sync.post_validation && scenario.data_parallel.synchronous() &&
+         scenario.simulate.iterations == 1 && scenario.concrete->cluster.topology.name != "links";
 }
 
 // The pipeline ranks' programs. Placement and sharing are left out: on the same machine they do not depend on its
@@ -52,8 +53,15 @@ bool differ_in_prices(const scenario::Scenario& a, const scenario::Scenario& b) 
 Repricing::Stages stages_of(const scenario::Scenario& scenario, const StageCosts& staged) {
   const auto& problem = staged.problem;
   const auto works = staged.lowering.works();
-  Repricing::Stages stages{
-      {works.begin(), works.end()}, staged.layers, problem.activation, problem.weight_hold, Fingerprint{}};
+  const auto& transfers = staged.lowering.transfers();
+  Repricing::Stages stages{{works.begin(), works.end()}, staged.layers, problem.activation,
+                           problem.weight_hold,          Fingerprint{}, {transfers.roles(), {}}};
+  auto& channels = stages.transfers.channels;
+  for (const auto role : transfers.role_of()) channels.add(role);
+  for (const auto& [kind, from, to] : transfers.channels()) {
+    channels.add(std::uint64_t(kind));
+    for (const auto& end : {from, to}) channels.add(end.rank), channels.add(end.peer), channels.add(end.number);
+  }
   auto& print = stages.orders;
   placed(scenario.places.schedule, [&] {
     const auto schedule = schedule::planned(scenario.schedule.schedule(), problem);
@@ -108,11 +116,17 @@ Repricing::Repricing(const Result& base) : base_(base) {
 }
 
 // What the works of the base are in the other scenario. A number of the cluster reaches them by way of the stages only,
-// which is quickly seen; one of the framework may be a size of any, and then all is lowered.
+// which is quickly seen; one of the framework may be a size of any, and then all is lowered. Between stages of other
+// layouts messages are planned by times: they must be the same, from the same ranks.
 std::optional<Repricing::Works> Repricing::works_of(const scenario::Scenario& other) const {
   const auto all = [](const graph::TaskGraph& graph) { return Works(graph.works().begin(), graph.works().end()); };
   auto staged = stage(other);
-  if (differ_in_prices(base_.scenario(), other) && stages_of(other, staged) == stages_) return all(base_.graph());
+  const bool prices = differ_in_prices(base_.scenario(), other);
+  if (prices || !other.parallelism.layouts.empty()) {
+    const auto stages = stages_of(other, staged);
+    if (prices && stages == stages_) return all(base_.graph());
+    if (stages.transfers != stages_.transfers) return std::nullopt;
+  }
   const auto programs = programs_of(other, std::move(staged));
   if (!same_structure(programs, *programs_)) return std::nullopt;
   auto works = all(programs);
@@ -137,12 +151,11 @@ Time Repricing::simulated(const backend::RunOptions& run) const {
       asked.add(std::uint64_t(place.capacity >> 64)), asked.add(std::uint64_t(place.capacity));
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& [question, time] : known_)
-      if (question == asked) return time;
+    if (const auto found = known_.find(asked); found != known_.end()) return found->second;
   }
   const Time time = simulator_->run(run).makespan();
   const std::scoped_lock lock(mutex_);
-  known_.emplace_back(asked, time);
+  known_.emplace(asked, time);
   return time;
 }
 

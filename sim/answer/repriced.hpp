@@ -6,12 +6,13 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "answer/predict.hpp"
 #include "base/fingerprint.hpp"
 #include "graph/work.hpp"
+#include "lower/stage_transfers.hpp"
 
 namespace rehearsal::answer {
 
@@ -30,6 +31,11 @@ class Repricing {
     std::vector<std::int64_t> layers;
     std::vector<double> activation, weight_hold;  // of each stage
     Fingerprint orders;                           // of all ranks, and how far their messages go
+    struct Transfers {
+      std::vector<lower::RankClass> roles;
+      Fingerprint channels;  // between which ranks
+      friend bool operator==(const Transfers&, const Transfers&) = default;
+    } transfers;
     friend bool operator==(const Stages&, const Stages&) = default;
   };
 
@@ -44,7 +50,7 @@ class Repricing {
   std::unique_ptr<backend::Session> simulator_;  // none: repricing is impossible
   // What has been simulated: numbers that act through one price, such as a rate and its efficiency, ask for the same.
   mutable std::mutex mutex_;
-  mutable std::vector<std::pair<Fingerprint, Time>> known_;
+  mutable std::unordered_map<Fingerprint, Time, Fingerprint::Hash> known_;
 };
 
 }  // namespace rehearsal::answer

@@ -21,6 +21,9 @@ struct Fingerprint {
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     return x ^ (x >> 31);
   }
+  struct Hash {
+    std::size_t operator()(const Fingerprint& f) const { return f.high ^ f.low; }
+  };
 };
 
 }  // namespace rehearsal

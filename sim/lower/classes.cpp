@@ -9,13 +9,9 @@
 namespace rehearsal::lower {
 namespace {
 
-struct Hash {
-  std::size_t operator()(const Fingerprint& f) const { return f.high ^ f.low; }
-};
-
 // Numbers fingerprints in the order in which they first occur. Returns how many there are.
 std::size_t number(const std::vector<Fingerprint>& prints, std::vector<std::uint32_t>& colours) {
-  std::unordered_map<Fingerprint, std::uint32_t, Hash> known;
+  std::unordered_map<Fingerprint, std::uint32_t, Fingerprint::Hash> known;
   for (std::size_t i = 0; i < prints.size(); ++i)
     colours[i] = known.try_emplace(prints[i], static_cast<std::uint32_t>(known.size())).first->second;
   return known.size();

@@ -44,3 +44,28 @@ TEST_CASE("another graph is not repriced") {
     CHECK_FALSE(repricing.iteration(asked({set})));
   }
 }
+
+TEST_CASE("transfers between stages of other layouts and parameter servers are repriced") {
+  const std::pair<const char*, std::vector<std::string>> scenarios[] = {
+      {"gpt-resharding-p3-8xlarge.yaml", {"batch.global=32"}},
+      {"parameter-servers-64xa100.yaml",
+       {"batch.global=32", "cluster.nodes=2", "parallelism.data=8", "data_parallel.servers=2"}}};
+  for (const auto& [file, sets] : scenarios) {
+    const auto with = [&](const std::string& set) {
+      auto all = sets;
+      if (!set.empty()) all.push_back(set);
+      return scenario::load(PROJECT_ROOT "/scenarios/" + std::string(file), all);
+    };
+    const auto base = answer::predict(with(""));
+    const answer::Repricing repricing(base);
+    for (const char* set : {"cluster.gpu.memory_bandwidth=400 GB/s", "cluster.nic=1 GB/s", "cluster.launch_factor=1.5",
+                            "framework.optimizer_bytes=55"}) {
+      CAPTURE(file);
+      CAPTURE(set);
+      const auto other = with(set);
+      const auto time = repricing.iteration(other);
+      REQUIRE(time);
+      CHECK(*time == iteration(other));
+    }
+  }
+}
