@@ -35,7 +35,7 @@ UsualFrameworks usual_frameworks(Context& context, const AskedOfFramework& aroun
   const Node* root = context.documents.read_file(context.home + "/" + kFrameworks);
   if (!root) return chosen;
   MapReader file(context.problems, *root, "");
-  if (const Node* choices = file.require("choices", "a list of which the first that fits counts")) {
+  if (const Node* choices = file.require("choices", "a list of rules, of which the first that fits is used")) {
     for (const Node* item : choices->items) {
       MapReader map(context.problems, *item, "choice");
       const auto zero = scalars_of(map.find("zero"));
@@ -96,7 +96,10 @@ void check_scaling(Context& context, const models::Training& training, const mod
                                                                        : gpu.fp8_mx_speedup) > 0;
   if (training.precision == Precision::fp8 && !known)
     context.problems.error(
-        place, fmt::format("GPU '{}' has no rate for the scales that 'framework.fp8_scaling' asks for", gpu.name));
+        place,
+        fmt::format(
+            "GPU '{}' has no fp8 rate for this 'framework.fp8_scaling'; choose another, or give the GPU its rate",
+            gpu.name));
 }
 
 }  // namespace

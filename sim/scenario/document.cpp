@@ -37,30 +37,30 @@ std::string in_words(const yaml_parser_t& parser, std::string_view text) {
   };
   constexpr std::array kWords{
       Word{"mapping values are not allowed",
-           "a ':' where no value may stand; quote texts that contain ': ', and indent with spaces"},
+           "a ':' is not allowed here; quote text that contains ': ', and indent with spaces"},
       Word{"did not find expected key", "this line fits neither the indentation above it nor 'key: value'"},
       Word{"did not find expected '-' indicator", "this line fits neither the indentation above it nor '- item'"},
       Word{"did not find expected ',' or '}'", "a '{' that is not closed, or a ',' missing after an entry"},
       Word{"did not find expected ',' or ']'", "a '[' that is not closed, or a ',' missing after an entry"},
-      Word{"did not find expected <document start>", "the text goes on where its value has ended"},
+      Word{"did not find expected <document start>", "text after the end of the value"},
       Word{"did not find expected node content", "a value is missing here, or a bracket closes nothing"},
-      Word{"block sequence entries are not allowed", "a '- item' where no list may begin"},
+      Word{"block sequence entries are not allowed", "a '- item' is not allowed here"},
       Word{"could not find expected ':'", "a line without 'key: value', or a bracket that is not closed"},
       Word{"found character that cannot start any token",
            "a character that no value may begin with (such as @, % or `); quote the text"},
-      Word{"found unexpected ':'", "a ':' without a value behind it"},
+      Word{"found unexpected ':'", "a ':' without a value after it"},
       Word{"found unexpected end of stream", "a quote that is not closed"},
       Word{"found unexpected document indicator", "a quote that is not closed"},
-      Word{"found unknown directive name", "a line that begins with % is a directive, and there is none of this name"},
+      Word{"found unknown directive name",
+           "a line that begins with % is a directive, and this one is unknown; quote the text"},
       Word{"could not find expected directive", "a line that begins with % is a directive, and this one has no name"},
       Word{"found incompatible YAML document", "'%YAML' asks for another version than 1.1 or 1.2; leave the line out"},
-      Word{"found undefined tag handle", "a tag '!name!' that no line '%TAG' explains; leave it out"},
+      Word{"found undefined tag handle", "a tag '!name!' that no '%TAG' line defines; leave it out"},
       Word{"found unknown escape character", "an escape that YAML does not have; a backslash is \\\\, or quote with '"},
       Word{"did not find expected hexdecimal number", "an escape without its hexadecimal digits"},
       Word{"did not find expected alphabetic or numeric",
            "a '*' or '&' without the name of an anchor; quote texts that begin with one"},
-      Word{"did not find expected comment or line break",
-           "text behind a '|' or '>'; the text that these begin stands in the lines below"},
+      Word{"did not find expected comment or line break", "text after a '|' or '>'; begin it on the next line"},
       Word{"invalid", "bytes that are not UTF-8"},
       Word{"incomplete UTF", "bytes that are not UTF-8"},
       Word{"control characters are not allowed", "a control character; is this a text file?"},
@@ -179,7 +179,7 @@ class TreeBuilder {
     const auto& mark = event.start_mark;
     switch (event.type) {
       case YAML_DOCUMENT_START_EVENT:
-        if (finished_) fail(place(mark), "a second document begins; a file holds one");
+        if (finished_) fail(place(mark), "a second document begins here; a file holds only one");
         break;
       case YAML_DOCUMENT_END_EVENT:
         finished_ = true;
@@ -243,7 +243,7 @@ class TreeBuilder {
   void no_tag(const yaml_char_t* said, const yaml_mark_t& mark) {
     std::string tag = name_of(said);
     replace_all(tag, "tag:yaml.org,2002:", "!!");
-    problems_.error(place(mark), fmt::format("the tag {} says nothing here; leave it out", in_quotes(tag)));
+    problems_.error(place(mark), fmt::format("the tag {} has no effect here; leave it out", in_quotes(tag)));
   }
   void check_tag(const yaml_char_t* said, std::string_view known, const yaml_mark_t& mark) {
     if (said && words_ == Documents::Words::ours && !is_tagged(said, std::array{known, std::string_view("!")}))
@@ -309,7 +309,7 @@ class TreeBuilder {
 
   Node* make(Node::Kind kind, const yaml_mark_t& mark, bool block) {
     if (finished_ || ++made_ > Documents::kMostNodes)
-      fail(place(mark), fmt::format("more than {} values in one file", Documents::kMostNodes));
+      fail(place(mark), fmt::format("the file has more than {} values", Documents::kMostNodes));
     Node& node = nodes_.emplace_back();
     node.kind = kind, node.origin = &origin_;
     node.line = int(mark.line) + 1, node.column = int(mark.column) + 1;
@@ -352,7 +352,8 @@ class TreeBuilder {
     } else if (!parent.key) {
       if (node->kind != Node::Kind::scalar) problems_.error(where, "a key must be a plain word");
       if (node->text == "<<" && !node->quoted)
-        problems_.error(where, "merge keys ('<<', of YAML 1.1) are not read; write out the keys that it would merge");
+        problems_.error(where,
+                        "merge keys ('<<', of YAML 1.1) are not supported; write out the keys that it would merge");
       parent.key = node;
     } else {
       if (parent.key->kind == Node::Kind::scalar) parent.node->entries.push_back({parent.key, node});
@@ -378,7 +379,7 @@ class TreeBuilder {
     for (std::size_t i = 1; i < all.size(); i++)
       if (all[i].key->text == all[i - 1].key->text &&
           (words_ == Documents::Words::ours || flow_text(*all[i].value) != flow_text(*all[i - 1].value)))
-        problems_.error(all[i].key->where(), fmt::format("duplicate key {}; it is already given in line {}",
+        problems_.error(all[i].key->where(), fmt::format("duplicate key {}; it is already given on line {}",
                                                          in_quotes(all[i].key->text), all[i - 1].key->line));
   }
 

@@ -72,7 +72,8 @@ const Node* Documents::set(const Node* root, const std::string& assignment) {
   std::string_view path = std::string_view(assignment).substr(0, equals);
   if (path.starts_with('.') || path.ends_with('.') || path.find("..") != std::string_view::npos ||
       std::count(path.begin(), path.end(), '.') > 16)
-    return complain(fmt::format("{} is no path of keys; write KEY=VALUE, for example batch.micro=2", in_quotes(path)));
+    return complain(
+        fmt::format("{} is not a path of keys; write KEY=VALUE, for example batch.micro=2", in_quotes(path)));
   const std::string value_text = assignment.substr(equals + 1);
   const std::string today = path_of_today(path), above = above_value(today);
   if (today != path)
@@ -125,8 +126,8 @@ const Node* Documents::assign(const Node* node, std::string_view key, std::strin
     std::size_t index = 0;
     const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), index);
     if (problem != std::errc{} || end != key.data() + key.size() || index >= node->items.size()) {
-      problems_.error(value.where(), fmt::format("{} is no entry of a list of {}; entries count from 0", in_quotes(key),
-                                                 node->items.size()));
+      problems_.error(value.where(), fmt::format("{} is not an entry of this list of {}; entries are counted from 0",
+                                                 in_quotes(key), node->items.size()));
       return node;
     }
     Node* copy = make(Node::Kind::sequence, *node);

@@ -40,7 +40,7 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
     for (const auto& field : plan::batch_fields().fields)
       if (map.find(field.key))
         problems.error(map.at(field.key),
-                       fmt::format("'{}' has no meaning in a scenario with 'costs'; give 'microbatches'", field.key));
+                       fmt::format("'{}' does not apply to a scenario with 'costs'; give 'microbatches'", field.key));
   } else {
     batch.sequence = scenario.concrete ? scenario.concrete->model.sequence : 0;
     map.fill(plan::batch_fields(), &batch, {"lengths"});
@@ -58,8 +58,8 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
       const auto lower = batch.global / share * share;
       problems.error(
           map.at("global"),
-          fmt::format("'global' {} is no multiple of data x micro = {} x {} = {}; nearest: {}{}", batch.global, p.data,
-                      batch.micro, share, lower ? fmt::format("{} or ", lower) : "", lower + share));
+          fmt::format("'global' {} is not a multiple of data x micro = {} x {} = {}; nearest: {}{}", batch.global,
+                      p.data, batch.micro, share, lower ? fmt::format("{} or ", lower) : "", lower + share));
       return;
     }
     if (const auto& c = scenario.concrete; c && c->model.layers > 0) {
@@ -70,8 +70,9 @@ void read_batch(Context& context, MapReader& top, const Node& root, Scenario& sc
     }
   }
   if (scenario.microbatches() > kMostForwards / p.stages())
-    problems.error(map.place().where(), fmt::format("{} micro-batches x {} stages are more than {} forwards per step",
-                                                    scenario.microbatches(), p.stages(), kMostForwards));
+    problems.error(map.place().where(),
+                   fmt::format("{} micro-batches x {} stages exceed the limit of {} forwards per step",
+                               scenario.microbatches(), p.stages(), kMostForwards));
 }
 
 void check_degrees(Context& context, const Node& root, const models::Transformer& model,
@@ -124,7 +125,7 @@ void check_encoder(Context& context, const models::Transformer& model, const Nod
   if (!model.encoder) return;
   const Node* given = training_node ? training_node->find("causal") : nullptr;
   if (given && training.causal)
-    context.problems.error(given->where(), "'causal' hides later tokens, which an encoder sees; leave it out");
+    context.problems.error(given->where(), "'causal' masks later tokens, but an encoder attends to all; leave it out");
   training.causal = false;
 }
 
@@ -171,7 +172,8 @@ void read_concrete(Context& context, MapReader& top, const Node& root, Scenario&
   if (framework) check_kernels(context, root, model, training, *framework, parallelism, experts);
   const auto partition = load_partition(context, top.find("partition"), parallelism.stages(), model);
   if (top.find("memory"))
-    problems.error(top.at("memory"), "'memory' is for scenarios with 'costs'; a model knows its own");
+    problems.error(top.at("memory"),
+                   "'memory' is for scenarios with 'costs'; here it follows from the model, so leave it out");
   scenario.concrete.emplace();
   auto& c = *scenario.concrete;
   if (model) c.model = std::move(*model);
@@ -191,7 +193,8 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
     if (top.find(key))
       problems.error(
           top.at(key),
-          fmt::format("'{}' and 'costs' exclude each other: costs are given, or follow from model and cluster", key));
+          fmt::format("give either '{}' or 'costs', not both: without 'costs', times follow from model and cluster",
+                      key));
   scenario.optimizer_sync = load_given_training(context, top.find("training"), root);
   const auto& p = parallelism.value;
   const std::pair<const char*, bool> factors[] = {{"tensor", p.tensor != 1},
@@ -203,7 +206,8 @@ void read_abstract(Context& context, MapReader& top, const Node& root, const Nod
                                                   {"sequence", p.sequence}};
   for (const auto& [key, set] : factors)
     if (set)
-      problems.error(parallelism.reader.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
+      problems.error(parallelism.reader.at(key),
+                     fmt::format("'{}' does not apply to a scenario with 'costs'; leave it out", key));
   scenario.abstract =
       load_costs(context, costs, top.find("memory"), static_cast<std::size_t>(p.stages()), scenario.schedule);
 }
@@ -225,14 +229,14 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   const bool given = top.section("simulate", scenario_fields(), &scenario);
   if (delayed && problems.count() == before && scenario.simulate.iterations < least)
     problems.error(place_of(root, "simulate.iterations"),
-                   fmt::format("'iterations' {} are over before workers have settled that may be ahead of each other; "
-                               "at least {}",
+                   fmt::format("'iterations' {} are too few for workers that run ahead of each other to reach a steady "
+                               "state; set at least {}",
                                scenario.simulate.iterations, least));
   if (delayed && own) data.performed = scenario.simulate.iterations;
   if (!(overlap || delayed) || !given || problems.count() != before) return;
   const auto forwards = scenario.microbatches() * scenario.parallelism.stages();
   if (scenario.simulate.iterations > 1 && forwards > kMostForwards / scenario.simulate.iterations)
-    problems.error(top.at("simulate"), fmt::format("{} iterations of {} forwards are more than {}",
+    problems.error(top.at("simulate"), fmt::format("{} iterations of {} forwards exceed the limit of {} forwards",
                                                    scenario.simulate.iterations, forwards, kMostForwards));
 }
 
@@ -250,7 +254,8 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   list_given(root, "", scenario.given);
   if (const Node* jobs = root.find("jobs")) {
     problems.error(jobs->where(),
-                   "this file holds several jobs; 'run' and 'check' take it, other commands one scenario");
+                   "this file holds several jobs, which only 'run' and 'check' accept; give this command a file with "
+                   "one scenario");
     for (const auto& entry : root.entries) top.find(entry.key->text);
     top.finish();
     return scenario;
@@ -273,7 +278,7 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   scenario.resharding.asked = !costs && top.section("resharding", scenario_fields(), &scenario);
   if (scenario.resharding.asked && parallelism.sound && parallelism.value.pipeline == 1)
     problems.error(top.at("resharding"),
-                   "'resharding' is between the stages of a pipeline, and there is one; leave it out");
+                   "'resharding' happens between pipeline stages, and there is only one; leave it out");
   const Node* schedule_node = top.find("schedule");
   const auto before_schedule = problems.count();
   scenario.schedule = load_schedule(context, schedule_node, costs != nullptr);
@@ -301,24 +306,23 @@ Scenario read(Context& context, const std::string& path, const Node& root) {
   if (scenario.concrete) top.section("job", scenario_fields(), &scenario);
   const bool uneven = !scenario.faults.empty() || (scenario.concrete && !scenario.concrete->cluster.groups.empty());
   if (uneven && scenario.optimizer_sync.post_validation)
-    problems.error(
-        top.at(scenario.faults.empty() ? "cluster" : "faults"),
-        "faults and groups of GPUs do not go with training.optimizer_sync post-validation: iterations that overlap are "
-        "followed for one rank of each stage, and faults make replicas differ");
+    problems.error(top.at(scenario.faults.empty() ? "cluster" : "faults"),
+                   "'faults' and 'groups' of GPUs cannot be combined with 'optimizer_sync: post-validation', which is "
+                   "simulated for one rank per stage, because they make replicas differ; set it to barrier");
   if (scenario.data_parallel.served() && scenario.optimizer_sync.post_validation)
     problems.error(place_of(root, "training.optimizer_sync"),
-                   "'optimizer_sync: post-validation' lets pipeline ranks agree on a norm, and parameter servers need "
-                   "none; set it to barrier");
+                   "'optimizer_sync: post-validation' is about a gradient norm that pipeline ranks agree on, and "
+                   "parameter servers have none; set it to barrier");
   if (scenario.optimizer_sync.post_validation && (scenario.resharding.asked || !scenario.parallelism.layouts.empty()))
-    problems.error(
-        place_of(root, "training.optimizer_sync"),
-        fmt::format("'optimizer_sync: post-validation' follows one rank of each stage, and with '{}' those of a "
-                    "stage send different messages; set it to barrier",
-                    scenario.resharding.asked ? "resharding" : "stages"));
+    problems.error(place_of(root, "training.optimizer_sync"),
+                   fmt::format("'optimizer_sync: post-validation' is simulated for one rank per stage, but with '{}' "
+                               "the ranks of a stage send different messages; set it to barrier",
+                               scenario.resharding.asked ? "resharding" : "stages"));
   if (!scenario.data_parallel.synchronous() && std::any_of(scenario.faults.begin(), scenario.faults.end(),
                                                            [](const auto& fault) { return fault.jitter.has_value(); }))
     problems.error(place_of(root, "data_parallel.delay"),
-                   "'delay' lets iterations overlap, and 'jitter' of 'faults' is drawn for one of them; leave one out");
+                   "'delay' lets iterations overlap, but 'jitter' in 'faults' is drawn for a single iteration; leave "
+                   "one of them out");
   const auto before_batch = problems.count();
   read_batch(context, top, root, scenario, parallelism);
   if (schedule_ok && parallelism.sound && problems.count() == before_batch)

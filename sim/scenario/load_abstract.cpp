@@ -30,9 +30,10 @@ class MemoryUnit {
     }
     if (value && *value != 0) {
       if (with_unit_ && *with_unit_ != unit)
-        problems_.error(node.where(),
-                        fmt::format("{} is {} a unit, other memory of this scenario is {}; use one for all", what,
-                                    unit ? "with" : "without", unit ? "without" : "with"));
+        problems_.error(
+            node.where(),
+            fmt::format("{} is given {} a unit, but other memory of this scenario {} one; use the same unit for all",
+                        what, unit ? "with" : "without", unit ? "without" : "with"));
       with_unit_ = unit;
     }
     return value;
@@ -68,10 +69,11 @@ void read_edges(Diagnostics& problems, const Node& node, std::size_t stages, Abs
     for (const Node* stage : {at->items[0], at->items[1]}) read_integer(problems, *stage, "a stage of 'edges'", range);
     if (problems.count() != before) continue;
     if (edge.from >= edge.to)
-      problems.error(at->where(),
-                     fmt::format("an edge from stage {} to stage {}; edges ascend, from a stage to a later "
-                                 "one",
-                                 edge.from, edge.to));
+      problems.error(
+          at->where(),
+          fmt::format(
+              "the edge from stage {} to stage {} does not go forward; an edge leads from a stage to a later one",
+              edge.from, edge.to));
     else if (!known.insert({edge.from, edge.to}).second)
       problems.error(at->where(),
                      fmt::format("the edge from stage {} to stage {} is listed twice", edge.from, edge.to));
@@ -98,14 +100,16 @@ AbstractCosts load_costs(Context& context, const Node& node, const Node* memory,
     // No step of training takes an hour per stage, and sums of such times must stay below 2^63 picoseconds.
     const auto longest = list.empty() ? Time{} : *std::max_element(list.begin(), list.end());
     if (longest > kLongest)
-      problems.error(value->where(), fmt::format("'{}' {} is more than an hour", key, show(longest)));
+      problems.error(value->where(),
+                     fmt::format("'{}' {} is longer than an hour, which is the most", key, show(longest)));
     return list;
   };
   costs.forward = times("forward", "the time of one forward of a stage, such as 18.5ms");
   costs.backward = times("backward", "the time of one input gradient of a stage, such as 18.1ms");
   costs.weight = times("weight", "the time of one weight gradient of a stage, such as 9.3ms");
   costs.transfer = map.time("transfer", true, Time{});
-  if (costs.transfer > kLongest) problems.error(map.at("transfer"), "'transfer' is more than an hour");
+  if (costs.transfer > kLongest)
+    problems.error(map.at("transfer"), "'transfer' is longer than an hour, which is the most");
   if (const Node* edges = map.find("edges")) read_edges(problems, *edges, stages, costs);
   map.finish();
   for (const auto t : costs.forward)
@@ -123,10 +127,10 @@ AbstractCosts load_costs(Context& context, const Node& node, const Node* memory,
   if (costs.weight_hold.empty()) costs.weight_hold.assign(costs.activation.size(), 0);
   if (const Node* limit = sizes.nullable("limit")) {
     if (schedule.memory_limit)
-      problems.error(limit->where(), "the limit is given twice: here and as 'schedule.memory_limit'");
-    else if (limit->kind == Node::Kind::sequence)
       problems.error(limit->where(),
-                     "'limit' must be one value for all ranks; limits of single ranks are not built yet");
+                     "the limit is given twice: here and as 'schedule.memory_limit'; leave one of them out");
+    else if (limit->kind == Node::Kind::sequence)
+      problems.error(limit->where(), "'limit' must be one value for all ranks; limits per rank are not supported");
     else if (const auto value = unit.read(*limit, "'limit'")) {
       schedule.memory_limit = *value;
       if (*value <= 0) problems.error(limit->where(), "'limit' must be above zero; leave it out for no limit");

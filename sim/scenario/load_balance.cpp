@@ -35,8 +35,8 @@ std::vector<std::vector<T>> read_rows(Diagnostics& problems, const Node* node, c
     for (const Node* value : item->items)
       if (const auto number = read(*value)) row.push_back(static_cast<T>(*number));
     if (row.size() != rows.front().size())
-      problems.error(item->where(),
-                     fmt::format("{} has rows of {} and of {} numbers", what, rows.front().size(), row.size()));
+      problems.error(item->where(), fmt::format("{} must have rows of the same length; found {} and {} numbers", what,
+                                                rows.front().size(), row.size()));
   }
   return problems.count() == before ? rows : std::vector<std::vector<T>>{};
 }
@@ -97,10 +97,10 @@ void read_serving(Context& context, const Node* node, balance::Question& questio
     one = double((f.latent > 0 ? f.latent : model->hidden) * f.expert_width * (f.up_projections() + 1));
     experts += one * double(f.experts * row.count);
     if (std::uint32_t(f.experts) != question.problem.experts() && question.problem.experts() > 0)
-      problems.error(named->where(), fmt::format("'model' has {} experts in a layer, and the loads are of {}",
+      problems.error(named->where(), fmt::format("'model' has {} experts per layer, but the loads are for {}",
                                                  f.experts, question.problem.experts()));
   }
-  if (layers == 0) problems.error(named->where(), "'model' has no experts");
+  if (layers == 0) problems.error(named->where(), "'model' has no experts; name a mixture-of-experts model");
   serving.expert = one * width;
   auto alone = *model;
   alone.mtp_layers = 0;  // modules of multi-token prediction are for training
@@ -141,7 +141,7 @@ balance::Question read_balance(Context& context, const std::string& path, const 
     const Node* trace = top.find("trace");
     if (top.given("weights"))
       problems.error(top.at("weights"),
-                     "'weights' and 'trace' exclude each other: a trace holds the weights of every step");
+                     "give either 'weights' or 'trace', not both: a trace holds the weights of every step");
     top.find("weights");
     if (trace && trace->kind == Node::Kind::sequence && !trace->items.empty()) {
       for (const Node* step : trace->items) question.trace.push_back(read_loads(context, step, "a step of 'trace'"));

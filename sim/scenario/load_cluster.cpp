@@ -21,12 +21,10 @@ namespace {
 void measure_gpu(MapReader& map, const cost::Profile& profile, cluster::ClusterSpec& spec) {
   const auto& times = *profile.gpu;
   if (const auto why = cost::mismatch(times.gpu, spec.gpu); !why.empty())
-    map.problems().error(
-        map.at("profile"),
-        fmt::format(
-            "profile {} was measured on a GPU '{}', and cluster {} has the GPU '{}': {}; leave 'profile' out, or "
-            "measure one of those",
-            in_quotes(profile.name), times.gpu.name, in_quotes(spec.name), spec.gpu.name, why));
+    map.problems().error(map.at("profile"), fmt::format("profile {} was measured on GPU '{}', but cluster {} has GPU "
+                                                        "'{}': {}; leave 'profile' out, or measure that GPU",
+                                                        in_quotes(profile.name), times.gpu.name, in_quotes(spec.name),
+                                                        spec.gpu.name, why));
   else
     spec.gpu =
         cost::measured(std::move(spec.gpu), times, fmt::format("measured: profile {}, {}", profile.name, profile.date));
@@ -36,7 +34,8 @@ std::vector<cluster::WrittenLink> written_links(Diagnostics& problems, const Nod
   std::vector<cluster::WrittenLink> links;
   for (const auto& [link, at] : read_entries<cluster::WrittenLink>(problems, list, "links", cluster::written_links())) {
     if (link.from == link.to)
-      problems.error(at->where(), fmt::format("a link is between two devices, and both ends are '{}'", link.from));
+      problems.error(at->where(),
+                     fmt::format("both ends of this link are '{}'; a link connects two devices", link.from));
     links.push_back(link);
   }
   return links;
@@ -49,7 +48,7 @@ void read_groups(Context& context, MapReader& map, ClusterChoice& choice) {
   auto& problems = map.problems();
   if (list->kind != Node::Kind::sequence || list->items.empty()) {
     problems.error(list->where(),
-                   fmt::format("'groups' is a list of {{nodes: N, gpu: NAME}}; found {}", describe(*list)));
+                   fmt::format("'groups' must be a list of {{nodes: N, gpu: NAME}}; found {}", describe(*list)));
     return;
   }
   std::int64_t nodes = 0;
@@ -65,7 +64,7 @@ void read_groups(Context& context, MapReader& map, ClusterChoice& choice) {
   }
   if (choice.gpus || (choice.nodes && *choice.nodes != nodes))
     problems.error(list->where(),
-                   fmt::format("the nodes of 'groups' are {}, and {} says otherwise; leave it out", nodes,
+                   fmt::format("'groups' have {} nodes together, but {} says otherwise; leave that out", nodes,
                                choice.gpus ? "'gpus'" : fmt::format("'nodes' {}", *choice.nodes)));
   choice.nodes = nodes;
 }
@@ -116,7 +115,8 @@ void read_topology(MapReader& map, const char* key, cluster::TopologyChoice& cho
   if (links) {
     if (choice.name != "links")
       problems.error(links->where(),
-                     fmt::format("topology {} knows its links; leave out its name", in_quotes(choice.name)));
+                     fmt::format("'links' replace a topology, but topology {} is named too; leave one of them out",
+                                 in_quotes(choice.name)));
     spec.written = written_links(problems, *links);
   }
   if (!topology) return;
@@ -185,12 +185,12 @@ std::optional<ClusterChoice> load_cluster(Context& context, const Node& node) {
     const auto gpus = *choice.gpus, nodes = nodes_for(gpus, spec);
     if (gpus % nodes != 0)
       problems.error(map.at("gpus"),
-                     fmt::format("'gpus' {} are no equal share of {} nodes of {}; nearest: {} or {}", gpus, nodes,
-                                 spec.gpus_per_node, gpus / nodes * nodes, (gpus / nodes + 1) * nodes));
+                     fmt::format("'gpus' {} cannot be divided equally over {} nodes of {} GPUs; nearest: {} or {}",
+                                 gpus, nodes, spec.gpus_per_node, gpus / nodes * nodes, (gpus / nodes + 1) * nodes));
     if (nodes > 1 && map.given("groups"))
       problems.error(map.at("gpus"),
-                     "'gpus' of several nodes take the same share of each, and 'groups' are not alike; "
-                     "give 'nodes' to each group");
+                     "'gpus' takes the same share of every node, and 'groups' of different nodes do not allow that; "
+                     "give each group its 'nodes'");
   }
   if (const Node* gpu = map.require("gpu", "a name of configs/gpus"))
     if (auto loaded = load_gpu(context, *gpu))
@@ -296,7 +296,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   }
   if (cluster.nodes) spec.nodes = *cluster.nodes;
   if (spec.nodes > kDegree.high / spec.gpus_per_node) {
-    problems.error(cluster.node->where(), fmt::format("{} nodes of {} GPUs are more than {} GPUs", spec.nodes,
+    problems.error(cluster.node->where(), fmt::format("{} nodes of {} GPUs exceed the limit of {} GPUs", spec.nodes,
                                                       spec.gpus_per_node, kDegree.high));
     return;
   }
@@ -315,7 +315,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   }
   if (others > kDegree.high || p.data > kDegree.high / others) {
     problems.error(parallelism.reader.place().where(),
-                   fmt::format("{} x data {} is more than {} GPUs", tail, p.data, kDegree.high));
+                   fmt::format("{} x data {} exceeds the limit of {} GPUs", tail, p.data, kDegree.high));
     return;
   }
   const auto product = others * p.data;
@@ -331,7 +331,7 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
     const bool whole = product % spec.gpus_per_node == 0;
     if (product > spec.gpus_per_node && !whole) {
       problems.error(parallelism.reader.place().where(),
-                     fmt::format("{} x data {} = {} GPUs are no whole number of nodes of {}", tail, p.data, product,
+                     fmt::format("{} x data {} = {} GPUs do not fill whole nodes of {} GPUs", tail, p.data, product,
                                  spec.gpus_per_node));
       return;
     }
@@ -342,11 +342,10 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   if (spec.nodes > 1 || spec.nics_per_node > 0) {
     spec.nodes += more_nodes;
   } else if (more_nodes > most - product) {
-    problems.error(
-        cluster.node->where(),
-        fmt::format("{} workers and {} servers on GPUs of their own do not fit on {} GPUs, and a node without "
-                    "NICs is alone; set data_parallel.placement to colocated",
-                    product, more_nodes, most));
+    problems.error(cluster.node->where(),
+                   fmt::format("{} workers and {} dedicated servers do not fit on {} GPUs, and a node without NICs "
+                               "cannot be joined by another; set data_parallel.placement to colocated",
+                               product, more_nodes, most));
     return;
   } else {
     spec.gpus_per_node += more_nodes;

@@ -69,24 +69,26 @@ void check_machine(Context& context, const Node& on, const collective::SizeCurve
   auto& problems = context.problems;
   const auto& there = curves.measured_on;
   if (there.interconnect.kind != here.interconnect.kind)
-    problems.error(on.where(), fmt::format("collective curves {} were measured over {}, and the GPUs of cluster {} are "
-                                           "joined by {}; leave 'collectives' out, or give curves of such links",
-                                           in_quotes(curves.name), there.interconnect.title, in_quotes(here.name),
-                                           here.interconnect.title));
+    problems.error(
+        on.where(),
+        fmt::format("collective curves {} were measured over {}, but the GPUs of cluster {} are connected by {}; leave "
+                    "'collectives' out, or give curves measured over such links",
+                    in_quotes(curves.name), there.interconnect.title, in_quotes(here.name), here.interconnect.title));
   const bool across = curves.across_nodes();
   if (!across && (there.nics || there.nic || there.nic_latency))
-    problems.error(on.where(),
-                   fmt::format("'nics', 'nic' and 'nic_latency' are of curves across nodes, and none is of more ranks "
-                               "than the {} GPUs of its node; leave them out, or set 'gpus'",
-                               there.gpus));
+    problems.error(on.where(), fmt::format("'nics', 'nic' and 'nic_latency' describe curves across nodes, but no curve "
+                                           "has more ranks than the {} GPUs of a node; leave them out, or set 'gpus'",
+                                           there.gpus));
   if (across && there.topology == "nvl-rack")
-    problems.error(on.where(), "curves of several racks have no meaning here; give those of one");
+    problems.error(on.where(), "curves across several racks are not supported here; give those within one rack");
   for (const auto& [key, points] : curves.measured) {
     const auto& [kind, ranks] = key;
     if (std::int64_t{ranks} > there.gpus && std::int64_t{ranks} % there.gpus != 0)
-      problems.error(on.where(), fmt::format("curves of {} ranks are of no whole number of nodes with {} GPUs; set "
-                                             "'gpus' of 'measured_on' to those of a node",
-                                             ranks, there.gpus));
+      problems.error(
+          on.where(),
+          fmt::format(
+              "{} ranks of a curve do not fill whole nodes of {} GPUs; set 'measured_on.gpus' to the GPUs of a node",
+              ranks, there.gpus));
     if (std::int64_t{ranks} > there.gpus) continue;
     // Each rank sends all of the array but its own part once; an all-reduce without in-switch reduction sends it twice.
     const double parts = kind == CollectiveKind::all_reduce && there.interconnect.switch_share <= 0 ? 2 : 1;
@@ -94,8 +96,8 @@ void check_machine(Context& context, const Node& on, const collective::SizeCurve
       const double wire = parts * (1 - 1. / ranks) * double(point.size.count()) / there.nvlink.value();
       if (to_seconds(point.time) * curves.time_factor >= wire) continue;
       problems.error(on.where(),
-                     fmt::format("{} of {} among {} ranks in {} needs more than the {} of each GPU that "
-                                 "'nvlink' says; that rate is one way and of all its links together",
+                     fmt::format("{} of {} among {} ranks in {} is faster than 'nvlink' allows, {} per GPU; give the "
+                                 "rate of all links of a GPU together, in one direction",
                                  name(kind), show(point.size), ranks, show(point.time), fields::shown(there.nvlink)));
       return;
     }
@@ -129,7 +131,7 @@ std::optional<collective::SizeCurves> load_curves(Context& context, const Node& 
     const auto* inside = cluster::registry().find(name);
     if (!inside || inside->role != cluster::Topology::Role::node)
       context.problems.error(links.at("topology"),
-                             fmt::format("{} is no topology of the inside of a node{}", in_quotes(name),
+                             fmt::format("{} is not a topology of GPUs within a node{}", in_quotes(name),
                                          suggestion(name, cluster::registry().names())));
     links.finish();
   }

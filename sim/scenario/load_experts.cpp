@@ -32,10 +32,11 @@ void read_trace(Context& context, const Node& node, Skew& skew) {
   for (const auto& step : skew.trace)
     for (const auto& layer : step)
       for (const double load : layer)
-        if (!(load >= 0)) return problems.error(root->where(), fmt::format("a load of {} tokens is below 0", load));
+        if (!(load >= 0))
+          return problems.error(root->where(), fmt::format("a load of {} tokens is negative; give 0 or more", load));
   for (const auto& step : skew.trace)
     if (problems.count() == before && step.front().size() != skew.trace.front().front().size())
-      return problems.error(root->where(), "the steps of the trace have different numbers of experts");
+      return problems.error(root->where(), "every step of 'trace' must list the same number of experts");
   if (problems.count() == before) skew.kind = Skew::Kind::trace;
 }
 
@@ -51,7 +52,7 @@ Skew read_skew(Context& context, const Node& node) {
     MapReader map(problems, node, "skew");
     const Node* trace = map.find("trace");
     if (trace && map.given("zipf"))
-      problems.error(map.at("zipf"), "'zipf' and 'trace' exclude each other: a trace holds the load of every expert");
+      problems.error(map.at("zipf"), "give either 'zipf' or 'trace', not both: a trace holds the load of every expert");
     if (trace) {
       map.find("zipf");
       read_trace(context, *trace, skew);
@@ -76,7 +77,7 @@ models::ExpertSettings load_experts(Context& context, const Node* node, const No
   models::ExpertSettings settings;
   if (node && model && !model->is_moe()) {
     problems.error(node->where(),
-                   fmt::format("'experts' says how tokens are routed to experts, and model '{}' has none; leave it out",
+                   fmt::format("'experts' says how tokens are routed to experts, but model '{}' has none; leave it out",
                                model->name));
     return settings;
   }

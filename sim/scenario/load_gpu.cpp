@@ -99,8 +99,9 @@ std::optional<GpuChoice> relative_of(Context& context, MapReader& map, const Gpu
     const Node* name = name_at(context, *map.find("like"), sheet.like);
     const Part part = resolve(context, *name, kGpus, "GPU");
     if (part.node && part.node->find("like")) {
-      context.problems.error(name->where(), fmt::format("GPU {0} is itself like {1}; name {1}", in_quotes(sheet.like),
-                                                        in_quotes(part.node->find("like")->text)));
+      context.problems.error(name->where(),
+                             fmt::format("GPU {0} itself says 'like: {1}'; name {1} instead", in_quotes(sheet.like),
+                                         in_quotes(part.node->find("like")->text)));
       return std::nullopt;
     }
     return part.node ? load_gpu(context, *name) : std::nullopt;
@@ -181,7 +182,8 @@ std::optional<GpuChoice> load_gpu(Context& context, const Node& node) {
 
   keep_shares(context, part, node, gpu, citations);
   if (gpu.sustained_memory_bandwidth > gpu.memory_bandwidth)
-    problems.error(map.at("sustained_memory_bandwidth"), "'sustained_memory_bandwidth' is above 'memory_bandwidth'");
+    problems.error(map.at("sustained_memory_bandwidth"),
+                   "'sustained_memory_bandwidth' must not exceed 'memory_bandwidth'");
   gpu.sources = std::move(citations.sources);
   gpu.assumed = std::move(citations.assumed), gpu.fitted = std::move(citations.fitted);
   if (problems.count() != before) return std::nullopt;

@@ -99,7 +99,7 @@ void read_gemm(Diagnostics& problems, const Node& node, Precision precision, cos
     for (const Node* key : kept->items) {
       fit.kept.push_back(read_text(problems, *key, "'kept'").value_or(""));
       if (std::find(kFitted.begin(), kFitted.end(), fit.kept.back()) == kFitted.end())
-        problems.error(key->where(), fmt::format("'kept' names what no fit determines: {}{}",
+        problems.error(key->where(), fmt::format("'kept' must name fitted constants; found {}{}",
                                                  in_quotes(fit.kept.back()), suggestion(fit.kept.back(), kFitted)));
     }
   read_error(map, fit.error);
@@ -184,10 +184,11 @@ void read_partitions(Diagnostics& problems, const Node& node, GpuTimes& times) {
         if (const auto q = read_quantiles(problems, *list, fmt::format("'{}'", key))) *value = *q;
     map.finish();
     if (p.multiprocessors > times.gpu.multiprocessors)
-      problems.error(map.at("multiprocessors"), fmt::format("a partition of {} multiprocessors, but the GPU has {}",
-                                                            p.multiprocessors, times.gpu.multiprocessors));
+      problems.error(map.at("multiprocessors"),
+                     fmt::format("a partition has {} multiprocessors, but the GPU has only {}", p.multiprocessors,
+                                 times.gpu.multiprocessors));
     if (!times.partitions.empty() && times.partitions.back().multiprocessors > p.multiprocessors)
-      problems.error(item->where(), "'partitions' must ascend by multiprocessors");
+      problems.error(item->where(), "'partitions' must be in ascending order of 'multiprocessors'");
     times.partitions.push_back(p);
   }
 }
@@ -204,8 +205,7 @@ std::optional<GpuTimes> read_gpu_times(MapReader& map) {
       if (sections[i])
         problems.error(
             sections[i]->where(),
-            fmt::format("'{}' was measured of a GPU, and the profile has no section 'gpu' that says of which",
-                        kSections[i]));
+            fmt::format("'{}' was measured on a GPU, but the profile has no section 'gpu' to say which", kSections[i]));
     return std::nullopt;
   }
   GpuTimes times;

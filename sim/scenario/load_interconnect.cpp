@@ -62,7 +62,7 @@ const Node* said_interconnect(Context& context, const Node* links, MapReader* as
   const Node* named = links->find("interconnect");
   const bool given = named && named->kind != Node::Kind::null;
   if (const Node* kind = links->find("kind")) {
-    if (given) context.problems.error(kind->where(), "'kind' and 'interconnect' say the same; leave one out");
+    if (given) context.problems.error(kind->where(), "give either 'kind' or 'interconnect', not both");
     const auto which = read_value(context.problems, *kind, "'kind'", assumed_kinds());
     return which ? name_at(context, *kind, "assumed-" + std::get<std::string>(*which)) : nullptr;
   }

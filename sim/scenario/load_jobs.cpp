@@ -29,13 +29,13 @@ std::vector<std::uint32_t> read_nodes(Context& context, const Node& node, std::i
   std::vector<const Node*> parts{&node};
   if (node.kind == Node::Kind::sequence) parts = node.items;
   if (parts.empty())
-    problems.error(node.where(),
-                   "'nodes' is an empty list; a job needs a range such as 0-15, a node, or a list of these");
+    problems.error(node.where(), "'nodes' is an empty list; give a range such as 0-15, a node, or a list of these");
   for (const Node* part : parts) {
     std::int64_t first = 0, last = 0;
     if (part->kind != Node::Kind::scalar || !read_range(part->text, first, last) || first < 0 || last < first) {
-      problems.error(part->where(), fmt::format("'nodes' is a range such as 0-15, a node, or a list of these; found {}",
-                                                describe(*part)));
+      problems.error(
+          part->where(),
+          fmt::format("'nodes' must be a range such as 0-15, a node, or a list of these; found {}", describe(*part)));
       return {};
     }
     said += (said.empty() ? "" : ", ") + part->text;
@@ -76,7 +76,7 @@ std::optional<Scenario> read_job(Context& context, const Node& at, const std::st
   for (const auto& entry : root->entries)
     if (entry.key->text != "cluster") changed->entries.push_back(entry);
   if (root->find("costs") || root->find("jobs") || root->find("faults")) {
-    problems.error(at.where(), fmt::format("'{}' cannot be one of several jobs: it has '{}'", path,
+    problems.error(at.where(), fmt::format("'{}' cannot share the cluster with other jobs: it has '{}'", path,
                                            root->find("costs")  ? "costs"
                                            : root->find("jobs") ? "jobs"
                                                                 : "faults"));
@@ -89,9 +89,11 @@ std::optional<Scenario> read_job(Context& context, const Node& at, const std::st
   auto scenario = read_scenario(context, path, *changed);
   if (problems.count() != before) return std::nullopt;
   if (scenario.optimizer_sync.post_validation)
-    problems.error(at.where(), fmt::format("'{}' cannot be one of several jobs: its iterations overlap", path));
+    problems.error(at.where(),
+                   fmt::format("'{}' cannot share the cluster with other jobs: its iterations overlap", path));
   if (scenario.data_parallel.served())
-    problems.error(at.where(), fmt::format("'{}' cannot be one of several jobs: it has parameter servers", path));
+    problems.error(at.where(),
+                   fmt::format("'{}' cannot share the cluster with other jobs: it has parameter servers", path));
   return scenario;
 }
 
@@ -114,14 +116,14 @@ Jobs read_jobs(Context& context, const std::string& path, const Node& root) {
   auto choice = load_cluster(context, *cluster);
   if (!choice) return all;
   if (!choice->nodes) {
-    problems.error(cluster->where(), "a cluster of several jobs needs its number of 'nodes'");
+    problems.error(cluster->where(), "with several jobs, 'cluster' needs its number of 'nodes'");
     return all;
   }
   all.cluster = choice->spec;
   all.cluster.nodes = *choice->nodes;
   if (jobs->kind != Node::Kind::sequence || jobs->items.empty()) {
     problems.error(jobs->where(),
-                   fmt::format("'jobs' is a list of {{scenario: FILE, nodes: 0-15}}; found {}", describe(*jobs)));
+                   fmt::format("'jobs' must be a list of {{scenario: FILE, nodes: 0-15}}; found {}", describe(*jobs)));
     return all;
   }
   std::vector<std::string> taken(static_cast<std::size_t>(all.cluster.nodes));  // by node: the file of the job on it
@@ -140,7 +142,8 @@ Jobs read_jobs(Context& context, const std::string& path, const Node& root) {
     for (const auto n : job.on) {
       if (alone && !taken[n].empty()) {
         problems.error(nodes->where(),
-                       fmt::format("node {} has two jobs, {} and {}; jobs share links, not nodes", n, taken[n], *name));
+                       fmt::format("node {} is given to two jobs, {} and {}; jobs may share links, but not nodes", n,
+                                   taken[n], *name));
         alone = false;
       }
       taken[n] = *name;

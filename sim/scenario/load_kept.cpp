@@ -21,22 +21,20 @@ void check_loss(Context& context, const Node& root, const models::Training& trai
   const bool fused = framework.loss == LossKernels::linear_fused,
              rows = fused || framework.loss == LossKernels::classifier,
              chunks = rows || framework.loss == LossKernels::chunked;
-  refuse(
-      "framework.loss_chunks", framework.loss_chunks > 0 && !chunks,
-      "'loss_chunks' cuts the tokens of a loss 'chunked', 'classifier' or 'linear-fused'; choose one, or leave it out");
+  refuse("framework.loss_chunks", framework.loss_chunks > 0 && !chunks,
+         "'loss_chunks' needs a loss that works in chunks: chunked, classifier or linear-fused; set 'loss' to one of "
+         "them, or leave 'loss_chunks' out");
   if (!chunks) return;
   refuse("framework.loss", framework.native_kernels && rows,
-         "this program's own kernels make gradients of the head in the backward, beside the logits; set 'loss' to "
-         "chunked, "
-         "or leave it out");
+         "native kernels compute the gradients of the output layer in the backward pass, from logits; set 'loss' to "
+         "chunked, or leave it out");
   refuse("framework.loss", rows && tensor > 1,
-         fmt::format(
-             "'{}' makes loss and gradients of whole rows of logits, of which each of {} tensor ranks has a slice; "
-             "set 'loss' to chunked, or 'tensor' to 1",
-             fused ? "linear-fused" : "classifier", tensor));
+         fmt::format("'{}' computes loss and gradients from whole rows of logits, but each of {} tensor ranks has only "
+                     "a slice of them; set 'loss' to chunked, or 'tensor' to 1",
+                     fused ? "linear-fused" : "classifier", tensor));
   refuse("framework.loss", training.updates_at_once(),
-         "an optimizer that steps inside the backward takes each gradient once, and chunks add to that of the head; "
-         "choose another 'loss'");
+         "an optimizer that steps inside the backward pass needs each gradient complete, but a chunked loss adds up "
+         "that of the output layer chunk by chunk; choose another 'loss'");
 }
 
 void check_storage(Context& context, const Node& root, const models::Transformer& model,
@@ -46,10 +44,14 @@ void check_storage(Context& context, const Node& root, const models::Transformer
   };
   if (training.stored_fp8.empty() && training.stored_e5m6.empty()) return;
   if (framework.native_kernels)
-    return refuse(true, "this program's own kernels keep values as they computed them; leave it out");
+    return refuse(true, "native kernels store activations as they compute them; leave 'activation_storage' out");
   if (training.recompute == models::Recompute::full)
-    return refuse(true, "recompute full keeps inputs of layers alone; leave it out, or recompute modules");
-  refuse(bytes_per_element(training.precision) > 2, "values are stored in less than 16 bits; train in 16 or fewer");
+    return refuse(true,
+                  "'recompute: full' stores only the inputs of layers; leave 'activation_storage' out, or recompute "
+                  "single modules");
+  refuse(bytes_per_element(training.precision) > 2,
+         "activations can be stored in 8 bits only when training in 16 bits or less; set 'precision' to bf16, fp16 or "
+         "fp8");
   const auto rows = models::layer_table(model).rows;
   const auto any = [&](auto&& holds) { return std::any_of(rows.begin(), rows.end(), holds); };
   const auto again = [&](RecomputeModule module) { return training.recompute_modules.contains(module); };
@@ -57,10 +59,10 @@ void check_storage(Context& context, const Node& root, const models::Transformer
                         const char* module) {
     if (!training.stores(value)) return;
     refuse(training.stored_fp8.contains(value) && training.stored_e5m6.contains(value),
-           fmt::format("'{}' is stored in fp8 or in e5m6; leave one of them out", name));
-    refuse(!there, fmt::format("'{}' is of {}, and model '{}' has none", name, needs, model.name));
-    refuse(repeated, fmt::format("'{}' of 'training.recompute.modules' makes '{}' again in the backward, so it is not "
-                                 "stored; leave one of them out",
+           fmt::format("'{}' is listed under 'fp8' and under 'e5m6'; leave one of them out", name));
+    refuse(!there, fmt::format("'{}' belongs to {}, and model '{}' has none; leave it out", name, needs, model.name));
+    refuse(repeated, fmt::format("'{}' in 'training.recompute.modules' recomputes '{}' in the backward pass, so it is "
+                                 "not stored; leave one of them out",
                                  module, name));
   };
   const bool moe = model.is_moe();
@@ -74,8 +76,8 @@ void check_storage(Context& context, const Node& root, const models::Transformer
        again(RecomputeModule::mlp), "mlp");
   refuse(training.stored_fp8.contains(StoredValue::dispatched) && framework.saves_casts &&
              models::scaled(training.precision),
-         "'framework.saves_casts' keeps rows that were dispatched as experts' products read them, in 8 bits; set it to "
-         "false to say which values are stored so, or leave 'dispatched' out");
+         "'framework.saves_casts' already stores dispatched tokens in 8 bits, as the experts' GEMMs read them; set it "
+         "to false, or leave 'dispatched' out");
 }
 
 }  // namespace

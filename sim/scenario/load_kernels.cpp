@@ -27,14 +27,14 @@ void check_own_experts(Context& context, const Node& root, const models::Framewo
     if (wrong) problems.error(place_of(root, path), fmt::format("framework '{}' {}", framework.name, message));
   };
   refuse("model.mla", model.mla.has_value(), "has no kernels for latent attention; leave 'mla' out");
-  refuse("model.mtp_layers", model.mtp_layers > 0, "does not build multi-token prediction; leave 'mtp_layers' out");
+  refuse("model.mtp_layers", model.mtp_layers > 0, "does not support multi-token prediction; leave 'mtp_layers' out");
   refuse("experts.skew", experts.skew.kind != models::Skew::Kind::uniform,
-         "sends each token where its router says, whatever loads are given; leave 'skew' out");
-  refuse("experts.balance", experts.balance != models::ExpertBalance::none,
-         "leaves every expert where it is; leave 'balance' out");
-  refuse("experts.limit_nodes", experts.limit_nodes.has_value(), "sends a token to any node; leave 'limit_nodes' out");
+         "routes tokens by its own router, not by given loads; leave 'skew' out");
+  refuse("experts.balance", experts.balance != models::ExpertBalance::none, "never moves experts; leave 'balance' out");
+  refuse("experts.limit_nodes", experts.limit_nodes.has_value(),
+         "may send a token to any node; leave 'limit_nodes' out");
   refuse("experts.dispatch", experts.dispatch != models::Dispatch::all_to_all,
-         "exchanges rows in one all-to-all; leave 'dispatch' out");
+         "dispatches tokens in a single all-to-all; leave 'dispatch' out");
 }
 
 void check_own(Context& context, const Node& root, const std::optional<models::Transformer>& model,
@@ -61,14 +61,14 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.bucket", training.bucket.has_value(),
          "reduces gradients one flat array at a time; leave 'bucket' out");
   refuse("training.buffers", training.buffers != models::Buffers::framework,
-         "reduces gradients where they are; leave 'buffers' out");
+         "reduces gradients in place; leave 'buffers' out");
   refuse("training.fsdp", fsdp(training), "gathers parameters when they are needed; leave 'fsdp' out");
   refuse("parallelism.secondary_shard", parallelism.value.secondary_shard > 0,
-         "shares parameters among all replicas; leave 'secondary_shard' out");
+         "shards parameters over all replicas; leave 'secondary_shard' out");
   refuse("training.quantised_gathers", training.quantised_gathers,
-         "gathers parameters as they are; leave 'quantised_gathers' out");
+         "does not quantise the parameters that it gathers; leave 'quantised_gathers' out");
   refuse("training.quantised_reductions", training.quantised_reductions,
-         "reduces gradients as they are; leave 'quantised_reductions' out");
+         "does not quantise the gradients that it reduces; leave 'quantised_reductions' out");
   refuse("training.recompute", !training.recomputes_alike(),
          "recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
   if (const auto kernels_refuse = training.optimizer->kernels_refuse) {
@@ -79,11 +79,14 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   refuse("training.kernels", training.kernels != models::Kernels::fused,
          "has kernels of its own; leave 'kernels' out or set it to fused");
   refuse("training.overlap.tensor", framework.async_tensor,
-         "multiplies and communicates one after the other; leave 'overlap.tensor' out or set it to false");
-  refuse("training.optimizer_sync", choice.optimizer_sync.post_validation && !training.optimizer->takes_back,
-         fmt::format("takes back no steps of {}; use adamw, or 'optimizer_sync: barrier'", training.optimizer->name));
-  refuse("parallelism.sequence", parallelism.value.sequence && model && model->family == models::Family::mlp,
-         "does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out or set it to false");
+         "does not overlap tensor-parallel communication with its matrix products; leave 'overlap.tensor' out or set "
+         "it to false");
+  refuse(
+      "training.optimizer_sync", choice.optimizer_sync.post_validation && !training.optimizer->takes_back,
+      fmt::format("cannot roll back a step of {}; use adamw, or 'optimizer_sync: barrier'", training.optimizer->name));
+  refuse(
+      "parallelism.sequence", parallelism.value.sequence && model && model->family == models::Family::mlp,
+      "has no sequence parallelism for family 'mlp', which has no sequence; leave 'sequence' out or set it to false");
   const std::pair<std::string_view, bool> knobs[] = {{"dropout", framework.dropout},
                                                      {"compiled", framework.compiled},
                                                      {"sharded_sends", framework.sharded_sends},
@@ -96,13 +99,13 @@ void check_own(Context& context, const Node& root, const std::optional<models::T
   const bool llama = model->family == models::Family::llama, moe = model->family == models::Family::moe;
   if (moe) check_own_experts(context, root, framework, *model, experts);
   refuse("model.learned_positions", model->is_gpt() && !model->learned_positions,
-         "adds learned positions to the embedding of gpt and knows no ALiBi; leave 'learned_positions' out");
-  refuse("model.embedding_norm", model->embedding_norm, "has no norm behind the embedding; leave 'embedding_norm' out");
+         "always adds learned positions in family gpt and does not support ALiBi; leave 'learned_positions' out");
+  refuse("model.embedding_norm", model->embedding_norm, "has no norm after the embedding; leave 'embedding_norm' out");
   refuse("model.ffn_kind", moe && model->ffn_kind != models::FfnKind::swiglu,
-         "builds experts with swiglu; leave 'ffn_kind' out");
+         "supports experts with swiglu only; leave 'ffn_kind' out");
   refuse("model.ffn_kind", !moe && model->ffn_kind != (llama ? models::FfnKind::swiglu : models::FfnKind::gelu),
-         llama ? "builds family 'llama' with swiglu; leave 'ffn_kind' out"
-               : "builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
+         llama ? "supports family 'llama' with swiglu only; leave 'ffn_kind' out"
+               : "supports 'swiglu' in family 'llama' only; set 'ffn_kind' to gelu");
 }
 
 // The same rules as the switch of Megatron-Core (transformer_config.py).
@@ -113,18 +116,17 @@ void check_shared_experts(Context& context, const Node& root, const models::Tran
     if (wrong) context.problems.error(place_of(root, "framework.shared_expert_overlap"), why);
   };
   refuse(model.shared_ffn == 0,
-         fmt::format("'shared_expert_overlap' hides all-to-alls behind shared experts, and model '{}' has none; leave "
-                     "it out",
-                     model.name));
+         fmt::format(
+             "'shared_expert_overlap' hides all-to-alls behind shared experts, but model '{}' has none; leave it out",
+             model.name));
   refuse(framework.dispatcher != models::Dispatcher::nccl,
-         "'shared_expert_overlap' is built around the all-to-all of NCCL; set 'dispatcher' to nccl, or leave it out");
+         "'shared_expert_overlap' works only with NCCL's all-to-all; set 'dispatcher' to nccl, or leave it out");
   refuse(framework.expert_overlap,
          "'shared_expert_overlap' and 'expert_overlap' hide the same all-to-alls; leave one of them out");
-  refuse(
-      training.recompute == models::Recompute::selective &&
-          training.recompute_modules.count(models::RecomputeModule::shared_experts) > 0,
-      "'shared_expert_overlap' and 'shared_experts' of 'training.recompute.modules' exclude each other: the one cuts "
-      "the shared experts in two, the other repeats them as a whole; leave one of them out, or recompute 'moe'");
+  refuse(training.recompute == models::Recompute::selective &&
+             training.recompute_modules.count(models::RecomputeModule::shared_experts) > 0,
+         "'shared_expert_overlap' splits the shared experts in two, and 'shared_experts' in "
+         "'training.recompute.modules' recomputes them as a whole; leave one of them out, or recompute 'moe'");
 }
 
 }  // namespace
@@ -140,10 +142,9 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
     problems.error(place_of(root, "training.kernels"),
                    "'unfused' for 'kernels' contradicts 'compiled: true' in 'framework'; leave one of them out");
   if (training.overlap_tensor.value_or(false) && parallelism.value.tensor > 1 && !parallelism.value.sequence)
-    problems.error(
-        place_of(root, "training.overlap.tensor"),
-        "'tensor' needs 'sequence: true' in 'parallelism': an all-gather goes under the GEMM that it feeds, a "
-        "reduce-scatter under the one before it; an all-reduce has no such pieces");
+    problems.error(place_of(root, "training.overlap.tensor"),
+                   "'tensor' needs 'sequence: true' in 'parallelism': an all-gather overlaps the GEMM that it feeds "
+                   "and a reduce-scatter the one before it, but an all-reduce cannot be split like that");
   else if (framework.async_tensor && given(root, "framework", "async_tensor") &&
            !(parallelism.value.sequence && parallelism.value.tensor > 1))
     problems.warn(place_of(root, "framework.async_tensor"),
@@ -152,19 +153,19 @@ void check_kernels(Context& context, const Node& root, const std::optional<model
   const auto zero = parallelism.value.zero;
   if (zero == 3 && training.optimizer_sync.post_validation)
     problems.error(place_of(root, "training.optimizer_sync"),
-                   "'post-validation' is not built for 'zero' 3, whose next step gathers what this one updates; use "
-                   "barrier, or zero 0 to 2");
+                   "'post-validation' is not supported with 'zero' 3, where the next step gathers the parameters that "
+                   "this one updates; use barrier, or zero 0 to 2");
   if (zero < 3 && fsdp(training.training))
     problems.warn(place_of(root, "training.fsdp"),
                   fmt::format("'fsdp' changes nothing without 'zero: 3' in 'parallelism' (zero is {})", zero));
   if ((zero == 0 || zero == 2) && training.training.overlap_gathers.value_or(false))
     problems.error(place_of(root, "training.overlap.parameters"),
-                   fmt::format("'parameters' must be false with 'zero' {}; with zero 1 what a step has updated is "
-                               "gathered under the forward of the next one, with zero 3 under the pass itself",
+                   fmt::format("'parameters' must be false with 'zero' {}; parameters are gathered during the next "
+                               "forward pass with zero 1, and during every pass with zero 3",
                                zero));
   if (model && model->family == models::Family::mlp)
     problems.error(place_of(root, "model.family"),
-                   fmt::format("family 'mlp' is not built for framework '{}'; {}", framework.name, kWayOut));
+                   fmt::format("family 'mlp' is not supported by framework '{}'; {}", framework.name, kWayOut));
 }
 
 }  // namespace rehearsal::scenario

@@ -32,7 +32,9 @@ class LayerList {
 
   Runs read(const Node& list, int depth = 0) {
     Runs runs;
-    if (depth > kDeepest) problems_.error(list.where(), "'layers' are lists in lists in lists; write them flat");
+    if (depth > kDeepest)
+      problems_.error(list.where(),
+                      "'layers' is nested too deeply; write it as a list of runs, which may hold lists of layers");
     if (depth > kDeepest) return runs;
     if (list.kind != Node::Kind::sequence || list.items.empty())
       problems_.error(list.where(), "'layers' is a number or a list of runs; found " + describe(list));
@@ -79,9 +81,11 @@ class LayerList {
     if (mixer.kind == models::MixerKind::none) mixer = {.kind = mixer.kind};
     if (mixer.recurrent()) mixer.drop_what_attention_has();
     if (mixer.mla && mixer.keys_as_values)
-      problems_.error(node.where(), "'keys_as_values' has no meaning beside 'mla'; leave it out");
+      problems_.error(node.where(), "'keys_as_values' does not apply to a model with 'mla'; leave it out");
     if (mixer.recurrent() && !(usual == mixer) && mixer.chunk + mixer.window + mixer.sparse > 0)
-      problems_.error(node.where(), "a mixer with a state sees all earlier tokens; leave window, chunk and sparse out");
+      problems_.error(
+          node.where(),
+          "a mixer with a recurrent state sees all earlier tokens; leave 'window', 'chunk' and 'sparse' out");
     if (mixer.sparse > 0 && mixer.index_heads * mixer.index_dim == 0)
       problems_.error(node.where(), "'sparse' needs an indexer: give 'index_heads' and 'index_dim'");
   }
@@ -102,7 +106,7 @@ class LayerList {
       map.finish();
     }
     if (kind == Kind::experts && !ffn.has_experts())
-      problems_.error(node.where(), "experts are of family moe; set 'family' to moe and give 'experts'");
+      problems_.error(node.where(), "experts need family moe; set 'family' to moe and give 'experts'");
   }
   void dense(FeedForward& ffn) const { ffn = {.kind = model_.ffn_kind, .width = model_.ffn}; }
 
@@ -148,10 +152,10 @@ void load_pattern(Diagnostics& problems, const Node& text, models::Transformer& 
       case 'E':
         half.ffn = usual.ffn;
         if (!half.ffn.has_experts())
-          problems.error(text.where(), "'E' is a layer of experts; give family moe and 'experts'");
+          problems.error(text.where(), "'E' is a layer of experts; set 'family' to moe and give 'experts'");
         break;
       default:
-        problems.error(text.where(), fmt::format("'pattern' is made of M, G, *, - and E; found '{}'", letter));
+        problems.error(text.where(), fmt::format("'pattern' may hold only M, G, *, - and E; found '{}'", letter));
         return;
     }
     append(runs, {{half, 1}});
@@ -166,7 +170,7 @@ void load_layers(Diagnostics& problems, const Node& list, models::Transformer& m
   std::int64_t all = 0;
   for (const auto& row : runs) all += row.count;
   if (all > kMostLayers)
-    problems.error(list.where(), fmt::format("'layers' are more than {}; at most as many", kMostLayers));
+    problems.error(list.where(), fmt::format("'layers' are more than {}, which is the most", kMostLayers));
   model.layers = std::max<std::int64_t>(all, 1);
   model.listed = std::move(runs);
 }

@@ -33,7 +33,8 @@ void read_file(Context& context, const Node& node, std::vector<std::int64_t>& le
   if (!name) return;
   const auto path = std::filesystem::path(beside(node, *name)).string();
   const auto refuse = [&](const std::string& why) {
-    problems.error(node.where(), fmt::format("{}: {}; it holds one number of tokens a line", in_quotes(path), why));
+    problems.error(node.where(),
+                   fmt::format("{}: {}; the file must hold one number of tokens per line", in_quotes(path), why));
   };
   try {
     const auto text = read_text_file(path, kLargestFile, context.files);
@@ -47,7 +48,7 @@ void read_file(Context& context, const Node& node, std::vector<std::int64_t>& le
       std::int64_t tokens = 0;
       const auto [rest, wrong] = std::from_chars(at, end, tokens);
       if (wrong != std::errc() || tokens < 1 || tokens > kTokens.high)
-        return refuse(fmt::format("line {} has no number from 1 to 1e9", line));
+        return refuse(fmt::format("line {} is not a number from 1 to 1e9", line));
       lengths.push_back(tokens), at = rest;
     }
     if (lengths.empty()) refuse("there is no number");
@@ -96,15 +97,16 @@ void load_lengths(Context& context, MapReader& map, plan::Batch& batch) {
   if (node) batch.lengths = read_lengths(context, *node);
   for (const char* key : {"packing", "document_mask"})
     if (!node && map.given(key))
-      problems.error(map.at(key), fmt::format("'{}' is of documents, and 'lengths' says of none; give it", key));
+      problems.error(map.at(key), fmt::format("'{}' needs the lengths of documents; give 'lengths'", key));
   if (node && batch.document_mask && !batch.packed)
     problems.error(map.at("document_mask"),
-                   "'document_mask' parts the documents of one sequence, and with 'packing' none there is one; set "
-                   "'packing' to pack");
+                   "'document_mask' separates the documents of a sequence, but with 'packing: none' each has only one; "
+                   "set 'packing' to pack");
   bool cut = false;
   for (auto& length : batch.lengths) cut |= length > batch.sequence, length = std::min(length, batch.sequence);
   if (cut)
-    problems.warn(map.at("lengths"), fmt::format("documents longer than the sequence are cut to {}", batch.sequence));
+    problems.warn(map.at("lengths"),
+                  fmt::format("documents longer than the sequence are truncated to {} tokens", batch.sequence));
   // Then nothing is left to say.
   const bool whole = std::all_of(batch.lengths.begin(), batch.lengths.end(),
                                  [&](std::int64_t length) { return length == batch.sequence; });

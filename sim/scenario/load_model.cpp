@@ -12,9 +12,10 @@ void check_mlp(MapReader& map, const models::Transformer& model) {
     if (map.given(key))
       map.problems().error(
           map.at(key),
-          fmt::format("'{}' has no meaning for family 'mlp', which has neither attention nor tokens", key));
+          fmt::format("'{}' does not apply to family 'mlp', which has neither attention nor tokens; leave it out",
+                      key));
   if (model.ffn_kind != models::FfnKind::gelu)
-    map.problems().error(map.at("ffn_kind"), "'ffn_kind' of an mlp is gelu; leave it out");
+    map.problems().error(map.at("ffn_kind"), "'ffn_kind' of family 'mlp' is always gelu; leave it out");
 }
 
 void check_heads(MapReader& map, const models::Transformer& model) {
@@ -42,15 +43,16 @@ void check_experts(MapReader& map, const models::Transformer& model) {
   if (!map.given("experts") || !map.given("experts_per_token")) return;
   if (model.experts_per_token > model.experts)
     problems.error(map.at("experts_per_token"),
-                   fmt::format("'experts_per_token' {} is more than there are 'experts', {}; at most {}",
+                   fmt::format("'experts_per_token' {} exceeds the number of 'experts', {}; set it to at most {}",
                                model.experts_per_token, model.experts, model.experts));
   const Node* layers = map.given("layers") ? map.find("layers") : nullptr;
   const bool listed = layers && layers->kind == Node::Kind::sequence;
   if (listed && map.given("dense_layers"))
-    problems.error(map.at("dense_layers"), "the list 'layers' says which are dense: {repeat: N, ffn: dense}");
+    problems.error(map.at("dense_layers"),
+                   "with a list of 'layers', leave 'dense_layers' out and write {repeat: N, ffn: dense} there");
   if (!listed && model.dense_layers >= model.layers)
     problems.error(map.at("dense_layers"),
-                   fmt::format("'dense_layers' {} leave none of {} layers to the experts; at most {}",
+                   fmt::format("'dense_layers' {} leaves none of the {} layers to experts; set it to at most {}",
                                model.dense_layers, model.layers, model.layers - 1));
   if (map.given("ffn") && map.given("expert_ffn") && model.dense_layers == 0 && !listed)
     problems.warn(map.at("ffn"), "'ffn' changes nothing: no layer is dense ('dense_layers' is 0)");
@@ -72,9 +74,10 @@ void check_latent(MapReader& map, const models::Transformer& model) {
       map.problems().error(map.at(key), fmt::format("'{}' is a key of families llama and moe; leave it out", key));
   for (const char* key : {"kv_heads", "head_dim"})
     if (model.mla && map.given(key))
-      map.problems().error(map.at(key), fmt::format("'{}' has no meaning beside 'mla', which says how heads are made "
-                                                    "of one latent; leave it out",
-                                                    key));
+      map.problems().error(
+          map.at(key),
+          fmt::format("'{}' does not apply to a model with 'mla', which builds all heads from one latent; leave it out",
+                      key));
 }
 
 // Windows and the like are of layers with rotary positions, as frameworks have them.
@@ -85,14 +88,15 @@ void check_mixer(MapReader& map, const models::Transformer& model) {
   if (!rotary && map.given("mixer"))
     problems.error(map.at("mixer"), "'mixer' is a key of families llama and moe; leave it out");
   if ((mixer.window > 0) + (mixer.chunk > 0) + (mixer.sparse > 0) > 1)
-    problems.error(map.at("mixer"), "'window', 'chunk' and 'sparse' each say which keys a query sees; give one");
+    problems.error(map.at("mixer"),
+                   "'window', 'chunk' and 'sparse' each say which keys a query sees; give only one of them");
   if (mixer.sparse > 0 && mixer.index_heads * mixer.index_dim == 0)
     problems.error(map.at("mixer"), "'sparse' needs an indexer: give 'index_heads' and 'index_dim'");
   if (model.mla && (mixer.value_columns > 0 || mixer.qk_norm || mixer.keys_as_values))
     problems.error(map.at("mixer"),
-                   "'value_dim', 'qk_norm' and 'keys_as_values' have no meaning beside 'mla'; leave them out");
+                   "'value_dim', 'qk_norm' and 'keys_as_values' do not apply to a model with 'mla'; leave them out");
   if (mixer.keys_as_values && mixer.value_columns > 0)
-    problems.error(map.at("mixer"), "'keys_as_values' says how wide values are; leave 'value_dim' out");
+    problems.error(map.at("mixer"), "with 'keys_as_values', values are as wide as keys; leave 'value_dim' out");
 }
 
 void check_vision(MapReader& map, const models::Transformer& model) {
@@ -102,15 +106,17 @@ void check_vision(MapReader& map, const models::Transformer& model) {
   if (model.family == models::Family::mlp || model.family == models::Family::u_transformer)
     problems.error(map.at("vision"), "'vision' is a key of families gpt, llama and moe; leave it out");
   if (v.qk_norm && v.family == models::Family::gpt)
-    problems.error(map.at("vision"), "'vision.qk_norm' is of family llama; leave it out, or set 'vision.family'");
+    problems.error(map.at("vision"),
+                   "'vision.qk_norm' is a key of family llama; leave it out, or set 'vision.family' to llama");
   if (v.projector == models::Vision::Projector::linear && v.projector_ffn != v.merged())
-    problems.error(map.at("vision"), "'vision.projector_ffn' is of 'projector' mlp; leave it out");
+    problems.error(map.at("vision"), "'vision.projector_ffn' needs 'projector: mlp'; leave it out");
   if (v.tokens > model.sequence)
-    problems.error(map.at("vision"), fmt::format("'vision.tokens' {} are more than a sequence has, {}; at most {}",
-                                                 v.tokens, model.sequence, model.sequence));
+    problems.error(map.at("vision"),
+                   fmt::format("'vision.tokens' {} exceed the {} tokens of a sequence; set at most {}", v.tokens,
+                               model.sequence, model.sequence));
   if (v.picture_tokens > v.tokens)
     problems.error(map.at("vision"),
-                   fmt::format("'vision.picture_tokens' {} are more than 'tokens', {}; at most as many",
+                   fmt::format("'vision.picture_tokens' {} exceed 'vision.tokens', {}; set at most as many",
                                v.picture_tokens, v.tokens));
 }
 
@@ -164,12 +170,13 @@ std::optional<models::Transformer> load_model(Context& context, const Node& node
   const auto said = model.layers;
   if (listed) load_layers(problems, *listed, model);
   if (pattern && listed)
-    problems.error(pattern->where(), "'layers' is a list, and says what 'pattern' says; leave one out");
+    problems.error(pattern->where(),
+                   "'layers' as a list and 'pattern' both describe the layers; leave one of them out");
   else if (pattern)
     load_pattern(problems, *pattern, model);
   if (pattern && map.given("layers") && !listed && said != model.layers)
     problems.warn(map.at("layers"),
-                  fmt::format("'layers' is {}, and 'pattern' has {}, which are taken", said, model.layers));
+                  fmt::format("'layers' is {}, but 'pattern' has {}; the pattern is used", said, model.layers));
   if (window > 0) set_window(model, window);
   if (problems.count() != before) return std::nullopt;
   return model;

@@ -70,7 +70,7 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
     map.finish();
     if (layout) {
       for (const char* key : {"layers", "embedding", "head"})
-        if (map.given(key)) problems.error(map.at(key), fmt::format("'{}' and 'layout' exclude each other", key));
+        if (map.given(key)) problems.error(map.at(key), fmt::format("give either '{}' or 'layout', not both", key));
       check_layout(problems, map.at("layout"), partition.layout, stages, model);
       return partition;
     }
@@ -95,8 +95,8 @@ plan::Partition load_partition(Context& context, const Node* node, std::int64_t 
       model->layers + (partition.embedding == plan::Ends::layer) + (partition.head == plan::Ends::layer);
   if (sum != wanted)
     problems.error(list->where(),
-                   fmt::format("'partition' sums to {}, but the model has {} layers{}", sum, model->layers,
-                               wanted == model->layers ? "" : fmt::format(" (with the ends that count: {})", wanted)));
+                   fmt::format("'partition' adds up to {}, but the model has {} layers{}", sum, model->layers,
+                               wanted == model->layers ? "" : fmt::format(" ({} with embedding and head)", wanted)));
   return partition;
 }
 

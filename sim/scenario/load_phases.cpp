@@ -51,10 +51,11 @@ class Phases {
     Node* differs = nothing(item);
     for (const auto& entry : item.entries) {
       if (is_one_of(kOfAll, *entry.key))
-        context_.problems.error(entry.value->where(),
-                                fmt::format("'{}' is of the whole training; a phase has the batch, the layout and the "
-                                            "other sections that differ",
-                                            entry.key->text));
+        context_.problems.error(
+            entry.value->where(),
+            fmt::format(
+                "'{}' applies to the whole training; a phase may change the batch, the layout and other sections",
+                entry.key->text));
       else if (!is_one_of(kAmounts, *entry.key))
         differs->entries.push_back(entry);
     }
@@ -69,11 +70,10 @@ class Phases {
     const auto& ramp = *job_.ramp;
     const auto grows = scenario_.batch.global - ramp.from;
     if (grows <= 0 || grows % ramp.by != 0 || grows / ramp.by > kMostPhases)
-      return context_.problems.error(
-          at.where(),
-          fmt::format("'ramp' goes from {} by {} to the {} sequences of 'batch': these are no whole number of "
-                      "batches from 1 to {}",
-                      ramp.from, ramp.by, scenario_.batch.global, kMostPhases));
+      return context_.problems.error(at.where(),
+                                     fmt::format("'ramp' cannot go from {} in steps of {} to the {} sequences of "
+                                                 "'batch': the steps must divide the distance, into at most {}",
+                                                 ramp.from, ramp.by, scenario_.batch.global, kMostPhases));
     const auto sizes = grows / ramp.by;
     double done = 0;  // samples
     for (std::int64_t i = 0; i < sizes; ++i) {
@@ -103,9 +103,9 @@ class Phases {
     if (inner.problems.count() > 0) return false;
     if (one->parallelism.gpus() != scenario_.parallelism.gpus() ||
         one->concrete->cluster.nodes != scenario_.concrete->cluster.nodes)
-      context_.problems.error(at.where(), fmt::format("this phase is on {} GPUs, and the job has {}: a job keeps its "
-                                                      "machine",
-                                                      one->parallelism.gpus(), scenario_.parallelism.gpus()));
+      context_.problems.error(
+          at.where(), fmt::format("this phase uses {} GPUs, but the job has {}; all phases must use the same machine",
+                                  one->parallelism.gpus(), scenario_.parallelism.gpus()));
     one->digest = digest(*one);
     phase.scenario = one->digest;
     job_.phases.push_back(std::move(phase)), scenario_.phases.push_back(std::move(one));
@@ -119,12 +119,12 @@ class Phases {
     const auto open = std::count_if(job_.phases.begin(), job_.phases.end(),
                                     [&](auto& phase) { return !said(phase) && !phase.share; });
     if (!whole && (shared > 0 || open > 0))
-      context_.problems.error(at.where(),
-                              "a phase without an amount of its own needs that of the job: 'tokens', 'steps' "
-                              "or 'samples' beside 'phases'");
+      context_.problems.error(
+          at.where(),
+          "a phase without 'tokens', 'steps' or 'samples' needs those of the job; give one of them beside 'phases'");
     else if (open > 1)
       context_.problems.error(at.where(),
-                              fmt::format("{} phases say no amount, and one can take what the others leave", open));
+                              fmt::format("{} phases have no amount; only one may take what the others leave", open));
   }
 
   Context& context_;

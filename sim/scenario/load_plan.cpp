@@ -49,30 +49,27 @@ void check_limits(Diagnostics& problems, const MapReader& map, const Node& root,
                                 [](const auto& cluster) { return cluster.gpu_hour.has_value(); });
   const bool priced = job && (job->find("gpu_hour") || each);
   const char* price =
-      "give what a GPU costs for an hour: job: {tokens: 2T, gpu_hour: 2.5, currency: USD}, 'tokens' being what is "
-      "trained on";
+      "give the price of a GPU-hour and the size of the training: job: {tokens: 2T, gpu_hour: 2.5, currency: USD}";
   if (map.given("deadline") && !job)
     problems.error(map.at("deadline"),
-                   "'deadline' is that of a training; say how much is trained: job: {tokens: 2T}, or steps, or "
-                   "samples");
+                   "'deadline' needs the size of the training; give job: {tokens: 2T}, or steps, or samples");
   if (map.given("budget") && !priced)
     problems.error(map.at("budget"), fmt::format("'budget' needs a price; {}", price));
   if (space.objective == PlanSpace::Objective::cost && !priced)
-    problems.error(map.at("objective"), fmt::format("'objective' cost needs a price; {}", price));
+    problems.error(map.at("objective"), fmt::format("'objective: cost' needs a price; {}", price));
   if (space.objective == PlanSpace::Objective::energy && !job)
     problems.error(map.at("objective"),
-                   "'objective' energy is that of a training; say how much is trained, and what a GPU draws if not its "
-                   "limit: job: {tokens: 2T, power: {gpu: 600W}}");
+                   "'objective: energy' needs the size of the training and, if a GPU does not draw its limit, its "
+                   "power; give job: {tokens: 2T, power: {gpu: 600W}}");
   for (const auto& cluster : space.clusters) {
     const bool none = cluster.currency.empty() && !(job && job->find("currency"));
     const auto said = problems.count();
     if (!job && cluster.gpu_hour)
-      problems.error(cluster.where,
-                     "'gpu_hour' is the price of a training; say how much is trained: job: {tokens: 2T}");
+      problems.error(cluster.where, "'gpu_hour' needs the size of the training; give job: {tokens: 2T}");
     else if (cluster.gpu_hour && none)
-      problems.error(cluster.where, "'gpu_hour' has no unit; say in which 'currency' (currency: USD)");
+      problems.error(cluster.where, "'gpu_hour' has no currency; give one, such as currency: USD");
     else if (some && !cluster.gpu_hour && job && !job->find("gpu_hour"))
-      problems.error(cluster.where, "'gpu_hour' is missing, and other clusters have one; give each its price");
+      problems.error(cluster.where, "'gpu_hour' is missing, but other clusters have one; give every cluster its price");
     if (problems.count() > said) break;  // the others lack the same
   }
 }
@@ -82,14 +79,15 @@ void refuse(Context& context, const Node& root) {
   const auto no = [&](const char* key, const char* why) {
     if (const Node* node = root.find(key)) context.problems.error(node->where(), fmt::format("'{}': {}", key, why));
   };
-  no("costs", "stage times are given, and a search of layouts needs a model and a cluster");
-  no("jobs", "a search is of one job; plan each scenario by itself");
-  no("stages", "the search cuts all stages alike; leave it out");
-  no("faults", "the search is of healthy machines; leave it out");
-  no("data_parallel", "the search is of replicas that add up their gradients; leave it out");
+  no("costs", "a search over layouts needs a model and a cluster, not given stage times");
+  no("jobs", "a search plans one job; plan each scenario by itself");
+  no("stages", "a search splits all stages alike; leave it out");
+  no("faults", "a search assumes machines without faults; leave it out");
+  no("data_parallel", "a search covers only replicas that all-reduce their gradients; leave it out");
   if (const Node* partition = root.find("partition"); partition && partition->kind != Node::Kind::scalar)
-    context.problems.error(partition->where(),
-                           "'partition' lists the layers of given stages; set it to uniform or balanced for a search");
+    context.problems.error(
+        partition->where(),
+        "'partition' lists layers for a fixed number of stages; set it to uniform or balanced for a search");
 }
 
 // Parts of a training have steps of their own, and the search is of one kind of steps.
@@ -98,8 +96,8 @@ const Node* with_one_kind_of_steps(Context& context, const Node* root, PlanFile&
   for (const char* key : {"phases", "ramp"}) {
     if (!job || !job->find(key)) continue;
     file.notes.push_back(
-        fmt::format("job.{0} is set aside: every step has the batch of the file; add {0} to the layout "
-                    "that is found, and `rehearse run` predicts the whole training",
+        fmt::format("job.{0} is ignored: the search prices steps with the batch of the file; to predict the whole "
+                    "training, add {0} to the layout found and use `rehearse run`",
                     key));
     root = context.documents.set(root, file.sets.emplace_back(fmt::format("job.{}=null", key)));
   }
@@ -112,7 +110,7 @@ std::optional<std::int64_t> gpus_of(Context& context, const Node& root, const Cl
   if (cluster.nodes) return *cluster.nodes * cluster.spec.gpus_per_node;
   auto layout = load_parallelism(context, root.find("parallelism"), root);
   if (root.find("parallelism")) return layout.value.gpus();
-  context.problems.error(cluster.node->where(), "how many GPUs is a plan for? Set cluster.nodes, or plan.gpus");
+  context.problems.error(cluster.node->where(), "a plan needs a number of GPUs; set cluster.nodes, or plan.gpus");
   return std::nullopt;
 }
 
@@ -133,7 +131,7 @@ std::vector<Size> sizes_asked(Diagnostics& problems, const PlanSpace::Degrees& n
   for (const auto n : nodes.value_or(std::vector<std::int64_t>())) sizes.push_back(size_in(n * each, each));
   for (const auto n : gpus.value_or(std::vector<std::int64_t>())) {
     if (const auto most = (n + each - 1) / each; n % most != 0)
-      problems.error(where, fmt::format("{} GPUs are no equal share of {} nodes of {}", n, most, each));
+      problems.error(where, fmt::format("{} GPUs cannot be divided equally over {} nodes of {} GPUs", n, most, each));
     sizes.push_back(size_in(n, each));
   }
   return sizes;
@@ -147,7 +145,8 @@ std::vector<Size> sizes_of(Context& context, const Node& root, const PlanSpace& 
   const auto each = cluster->spec.gpus_per_node;
   const auto at = place_of(root, "plan.gpus");
   if ((space.nodes || space.gpus) && cluster->gpus)
-    context.problems.error(cluster->node->where(), "'gpus' of 'cluster' are some of one node; leave it out");
+    context.problems.error(cluster->node->where(),
+                           "'cluster.gpus' fixes the number of GPUs, which 'plan' varies here; leave it out");
   if (space.nodes || space.gpus) return sizes_asked(context.problems, space.nodes, space.gpus, each, at);
   const auto gpus = gpus_of(context, root, *cluster);
   if (!gpus) return {};
@@ -199,9 +198,10 @@ class BaseLoader {
   void load_wanted() {
     constexpr std::size_t kMost = 65'535;  // search::Layout::base
     if (wanted_.size() > kMost)
-      throw UserError({{wanted_.front().where, fmt::format("{} sizes, clusters and frameworks to choose from are more "
-                                                           "than {}; list fewer",
-                                                           wanted_.size(), kMost)}});
+      throw UserError(
+          {{wanted_.front().where,
+            fmt::format("{} combinations of sizes, clusters and frameworks exceed the limit of {}; list fewer",
+                        wanted_.size(), kMost)}});
     const auto all = wanted_.size();
     for (const auto& wanted : spread(std::move(wanted_))) {
       if (!file_.bases.empty() && asked_to_stop()) {
@@ -216,7 +216,7 @@ class BaseLoader {
       }
     }
     if (file_.unread > 0)
-      file_.notes.push_back(fmt::format("{} of {} sizes are not looked at: stopped before", file_.unread, all));
+      file_.notes.push_back(fmt::format("{} of {} sizes were not searched: stopped before", file_.unread, all));
     finish();
   }
 
@@ -260,7 +260,7 @@ class BaseLoader {
     if (problems.count() > 0) return;
     if (sizes.empty())
       throw UserError(
-          {{cluster.where, fmt::format("no number of nodes of {} has GPUs that some layout divides; {}", cluster.name,
+          {{cluster.where, fmt::format("no layout divides the GPUs of any number of nodes of {}; {}", cluster.name,
                                        cluster.parts ? "list its 'gpus'" : "try gpus: auto")}});
     for (const auto& size : sizes) {
       std::vector<std::string> sets{text(size)};
@@ -296,13 +296,15 @@ class BaseLoader {
     const auto& c = *base.scenario.concrete;
     const auto refuse = [&](const char* why) { throw UserError({{wanted.where, std::string("plan: ") + why}}); };
     if (c.framework.native_kernels)
-      refuse("'framework: native' performs layouts; a search is of what frameworks do, name one");
-    if (!c.cluster.groups.empty()) refuse("'cluster.groups' of unlike GPUs are not searched; leave it out");
+      refuse("'framework: native' has no search, which is over what frameworks support; name a framework");
+    if (!c.cluster.groups.empty()) refuse("'cluster.groups' with different GPUs cannot be searched; leave it out");
     if (base.scenario.optimizer_sync.post_validation)
-      refuse("'training.optimizer_sync: post-validation' lets iterations overlap; set it to barrier");
+      refuse(
+          "'training.optimizer_sync: post-validation' cannot be searched, because its iterations overlap; set it to "
+          "barrier");
     if (file_.space.objective == PlanSpace::Objective::energy && !base.scenario.job->power.gpu &&
         c.cluster.gpu.power_limit <= 0)
-      refuse("'objective' energy needs what a GPU draws, which its file does not say; give job.power.gpu");
+      refuse("'objective: energy' needs the power of a GPU, which its file does not give; set job.power.gpu");
     const Node* said = context_.documents.set(&root_, base.sets)->find("framework");
     base.support = load_support(context_, said, c.framework.name);
     context_.problems.throw_if_any();
@@ -338,7 +340,7 @@ class BaseLoader {
       if (!file_.space.budget) file_.space.budget = job->budget;
       if (const auto& first = bases.front(); job->currency != first.scenario.job->currency)
         throw UserError({{file_.space.clusters[base.cluster].where,
-                          fmt::format("prices in {} and in {} cannot be compared; give them in one currency",
+                          fmt::format("prices in {} and {} cannot be compared; give all of them in one currency",
                                       first.scenario.job->currency, job->currency)}});
     }
   }
@@ -384,7 +386,7 @@ PlanSpace read_plan_space(Context& context, const Node& node, const Node& root) 
   if (const Node* offload = map.find("offload")) space.offload = read_offload(context, *offload);
   space.framework = read_plan_framework(context, map.find("framework"));
   if (const Node* clusters = map.find("clusters")) space.clusters = read_plan_clusters(context, *clusters);
-  if (space.nodes && space.gpus) problems.error(map.at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
+  if (space.nodes && space.gpus) problems.error(map.at("gpus"), "give either 'gpus' or 'nodes', not both");
   map.finish();
   if (problems.count() == before) check_limits(problems, map, root, space);
   return space;
@@ -402,9 +404,11 @@ PlanFile load_plan(const std::string& path, const std::vector<std::string>& sets
   root = with_one_kind_of_steps(context, root, file);
   for (const auto& set : sets)
     if (!file.space.clusters.empty() && set.starts_with("cluster"))
-      problems.error({}, fmt::format("--set {}: 'plan.clusters' says which clusters there are; change it there", set));
+      problems.error({}, fmt::format("--set {}: the clusters are those of 'plan.clusters'; change them there", set));
   if (profiles.size() > 1 && file.space.clusters.empty())
-    problems.error({}, "--with: a profile for each GPU of plan.clusters, and the file has one cluster");
+    problems.error({},
+                   "--with gives profiles for the GPUs of 'plan.clusters', but this file has a single cluster; set "
+                   "cluster.profile");
   problems.throw_if_any();
   for (const auto& profile : profiles)
     if (file.space.clusters.empty())

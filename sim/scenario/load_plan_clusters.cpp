@@ -66,9 +66,9 @@ std::optional<std::vector<std::string>> read_plan_framework(Context& context, co
   std::set<std::string> all;
   for (const Node* item : items) {
     if (item->kind != Node::Kind::scalar && item->kind != Node::Kind::map)
-      problems.error(
-          item->where(),
-          fmt::format("'framework' lists names of 'rehearse list frameworks', or mappings; found {}", describe(*item)));
+      problems.error(item->where(),
+                     fmt::format("'framework' must list names of 'rehearse list frameworks', or mappings; found {}",
+                                 describe(*item)));
     else if (!all.insert(flow_text(*item)).second)
       problems.error(item->where(), fmt::format("'framework' lists {} twice", in_quotes(flow_text(*item))));
     else if (item->kind == Node::Kind::scalar || item->find("use"))
@@ -83,16 +83,16 @@ std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node&
   const auto before = problems.count();
   std::vector<PlanSpace::Cluster> all;
   if (list.kind != Node::Kind::sequence || list.items.empty()) {
-    problems.error(list.where(), fmt::format("'clusters' is a list such as [{{use: dgx-h100, nodes: auto, gpu_hour: "
-                                             "2.1}}, {{use: b200-sxm, gpu_hour: 4}}]; found {}",
+    problems.error(list.where(), fmt::format("'clusters' must be a list such as [{{use: dgx-h100, nodes: auto, "
+                                             "gpu_hour: 2.1}}, {{use: b200-sxm, gpu_hour: 4}}]; found {}",
                                              describe(list)));
     return all;
   }
   for (const Node* item : list.items) {
     if (item->kind != Node::Kind::scalar && item->kind != Node::Kind::map) {
-      problems.error(
-          item->where(),
-          fmt::format("'clusters' lists names of 'rehearse list clusters', or mappings; found {}", describe(*item)));
+      problems.error(item->where(),
+                     fmt::format("'clusters' must list names of 'rehearse list clusters', or mappings; found {}",
+                                 describe(*item)));
       continue;
     }
     const auto entry = halves(context, *item);
@@ -103,11 +103,11 @@ std::vector<PlanSpace::Cluster> read_plan_clusters(Context& context, const Node&
     cluster.framework = read_plan_framework(context, map.find("framework"));
     cluster.parts = map.given("gpus");
     if (map.given("nodes") && map.given("gpus"))
-      problems.error(map.at("gpus"), "'gpus' and 'nodes' say the same; leave one out");
+      problems.error(map.at("gpus"), "give either 'gpus' or 'nodes', not both");
     map.finish();
     if (entry.cluster->entries.empty()) {
       problems.error(item->where(),
-                     "this entry names no cluster; give one of 'rehearse list clusters', such as {use: dgx-h100}");
+                     "this entry names no cluster; add one of 'rehearse list clusters', such as use: dgx-h100");
       continue;
     }
     const Node* section = with_whole_path(context, entry.cluster, "profile");
@@ -143,8 +143,8 @@ void give_profile(Context& context, std::vector<PlanSpace::Cluster>& clusters, c
     if (!profile.gpu || !loaded) continue;
     const auto unlike = cost::mismatch(profile.gpu->gpu, loaded->spec.gpu);
     if (!unlike.empty()) {
-      why = fmt::format("it was measured on a GPU '{}', and no cluster of the plan has it ({}: {})",
-                        profile.gpu->gpu.name, cluster.name, unlike);
+      why = fmt::format("it was measured on GPU '{}', which no cluster of the plan has ({}: {})", profile.gpu->gpu.name,
+                        cluster.name, unlike);
       continue;
     }
     cluster.text = flow_text(*context.documents.set(section, "profile=" + whole)), given = true;

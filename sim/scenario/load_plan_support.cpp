@@ -31,8 +31,8 @@ void allow(PlanFile& file, const char* key, const std::optional<std::vector<T>>&
     }
   }
   for (const auto& [framework, values] : lacking)
-    file.notes.push_back(fmt::format("plan.{} lists {}, which {} does not support; searched as if it did", key,
-                                     fmt::join(values, ", "), framework));
+    file.notes.push_back(fmt::format("plan.{} lists {}, which {} does not support; searched as if it were supported",
+                                     key, fmt::join(values, ", "), framework));
 }
 
 // What a framework has, but not with everything, is searched with what it goes with.
@@ -42,8 +42,9 @@ void note_combinations(PlanFile& file) {
     for (const auto& [text, states] : space.offload)
       if (base.support.needs_alone(states)) {
         auto note = fmt::format(
-            "plan.offload lists {}, which {} does with neither a pipeline nor recomputation; searched there", text,
-            base.scenario.concrete->framework.name);
+            "plan.offload lists {}, which {} supports only without a pipeline and without recomputation; searched only "
+            "there",
+            text, base.scenario.concrete->framework.name);
         if (std::find(file.notes.begin(), file.notes.end(), note) == file.notes.end())
           file.notes.push_back(std::move(note));
       }
@@ -54,7 +55,7 @@ void note_combinations(PlanFile& file) {
     for (const auto level : *space.zero)
       if (!base.support.has_zero(level, true)) levels.push_back(level);
     if (!levels.empty())
-      notes.insert(fmt::format("plan.zero lists {}, which {} has without a pipeline alone; searched there",
+      notes.insert(fmt::format("plan.zero lists {}, which {} supports only without a pipeline; searched only there",
                                fmt::join(levels, ", "), base.scenario.concrete->framework.name));
   }
   file.notes.insert(file.notes.end(), notes.begin(), notes.end());

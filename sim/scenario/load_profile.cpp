@@ -20,9 +20,9 @@ const Node* measured_section(MapReader& map, std::string_view key) {
   const auto source = section.text("source");
   section.finish();
   if (source != "assumed")
-    map.problems().error(section.at("source"), fmt::format("'source' of '{}' can only be 'assumed': a section that was "
-                                                           "measured holds its times",
-                                                           key));
+    map.problems().error(
+        section.at("source"),
+        fmt::format("'source' of '{}' can only be 'assumed'; a measured section gives its times instead", key));
   return nullptr;
 }
 
@@ -47,7 +47,7 @@ bool is_list(Diagnostics& problems, const Node& node, std::size_t count, const s
 std::optional<Quantiles> read_quantiles(Diagnostics& problems, const Node& node, const std::string& what) {
   if (!is_list(problems, node, 3, what, "[p10, p50, p90]")) return std::nullopt;
   const auto t = read_times(problems, node, 0, 3, what);
-  if (t[0] > t[1] || t[1] > t[2]) problems.error(node.where(), what + ": p10, p50 and p90 must ascend");
+  if (t[0] > t[1] || t[1] > t[2]) problems.error(node.where(), what + ": p10, p50 and p90 must be in ascending order");
   return Quantiles{t[0], t[1], t[2]};
 }
 
@@ -100,7 +100,7 @@ void read_kernel(Diagnostics& problems, const Node& node, KernelKind kind, Preci
     if (!q) continue;
     sample.p10 = q->p10, sample.p50 = q->p50, sample.p90 = q->p90;
     if (!times.samples.empty() && times.samples.back().kernel.dims >= dims)
-      problems.error(item->where(), what + ": dims must ascend, each shape once");
+      problems.error(item->where(), what + ": shapes must be in ascending order, each only once");
     times.samples.push_back(sample);
   }
 }
@@ -129,7 +129,7 @@ void read_messages(Diagnostics& problems, const Node& node, Profile& profile) {
     const auto t = read_times(problems, *item, 1, 3, "'times'");
     if (!size) continue;
     if (*size <= (m.latency.empty() ? Bytes() : m.latency.back().size))
-      problems.error(item->where(), "'times': sizes must ascend from above 0");
+      problems.error(item->where(), "'times': sizes must be above 0 and in ascending order");
     m.send.push_back({*size, t[0]}), m.receive.push_back({*size, t[1]}), m.latency.push_back({*size, t[2]});
   }
 }
@@ -200,7 +200,7 @@ std::optional<Profile> load_profile(Context& context, const Node& root, const st
   if (problems.count() != before) return std::nullopt;
   profile.digest = profile_digest(profile);
   if (digest != profile.digest)
-    problems.warn(map.at("digest"), "the profile does not match its digest: it was changed after it was measured");
+    problems.warn(map.at("digest"), "the profile does not match its digest: it was edited after it was measured");
   return profile;
 }
 

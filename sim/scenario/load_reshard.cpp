@@ -42,8 +42,8 @@ std::optional<reshard::Layout> read_layout(Diagnostics& problems, const Node* no
     problems.error(mesh->where(), fmt::format("'mesh' must be [rows, columns]; found a list of {}", sides.size()));
   } else if (!sides.empty()) {
     if (sides[0] * sides[1] > kMeshSide.high)
-      problems.error(mesh->where(),
-                     fmt::format("a mesh of {} x {} has more than {} devices", sides[0], sides[1], kMeshSide.high));
+      problems.error(mesh->where(), fmt::format("a mesh of {} x {} exceeds the limit of {} devices", sides[0], sides[1],
+                                                kMeshSide.high));
     layout.mesh = {std::uint32_t(sides[0]), std::uint32_t(sides[1])};
   }
   if (const Node* spec = map.require("spec", "how the tensor is split, such as S0RR")) {
@@ -112,7 +112,7 @@ void read_tasks(Diagnostics& problems, const Node& node, reshard::Question& ques
     map.finish();
     total += t.work;
     if (total > kMostWork) {
-      problems.error(item->where(), fmt::format("the tasks are more than {} elements together", kMostWork));
+      problems.error(item->where(), fmt::format("the tasks together exceed the limit of {} elements", kMostWork));
       break;
     }
     question.given.push_back(std::move(t));
@@ -125,8 +125,9 @@ void warn_of_empty_shards(Diagnostics& problems, const reshard::Layout& layout, 
   for (std::size_t d = 0; d < shape.size(); d++)
     if (const auto parts = std::int64_t(layout.parts(d)), length = (shape[d] + parts - 1) / parts;
         (shape[d] + length - 1) / length < parts)
-      problems.warn(where, fmt::format("dimension {} of {} elements in {} parts leaves devices of '{}' without any", d,
-                                       shape[d], parts, name));
+      problems.warn(where,
+                    fmt::format("dimension {} has only {} elements for {} parts, so some devices of '{}' hold none", d,
+                                shape[d], parts, name));
 }
 
 void read_resharding(Diagnostics& problems, MapReader& top, reshard::Question& question, const Node* shape_node,
@@ -141,7 +142,7 @@ void read_resharding(Diagnostics& problems, MapReader& top, reshard::Question& q
   std::int64_t size = 1;
   for (const auto n : shape) {
     if (size > kMostElements / n) {
-      problems.error(shape_node->where(), fmt::format("a tensor of more than {} elements", kMostElements));
+      problems.error(shape_node->where(), fmt::format("the tensor exceeds the limit of {} elements", kMostElements));
       break;
     }
     size *= n;
@@ -185,7 +186,7 @@ reshard::Question read_reshard(Context& context, const std::string& path, const 
   question.seed = std::uint64_t(top.integer("seed", {0, INT64_MAX}, 0));
   question.split = top.boolean("split", false);
   if (question.split && question.planner != "best")
-    problems.error(top.at("split"), "'split' is for planner best; the others send tasks whole");
+    problems.error(top.at("split"), "'split' needs 'planner: best'; other planners send tasks whole");
   read_link(problems, top, question);
 
   const Node* tensor = tasks ? top.find("tensor") : top.require("tensor", "a mapping with 'shape' and 'dtype'");
@@ -212,10 +213,12 @@ reshard::Question read_reshard(Context& context, const std::string& path, const 
     for (const char* key : {"source", "destination", "nic"})
       if (top.given(key)) {
         top.find(key);
-        problems.error(top.at(key), fmt::format("'{}' is for tensors on meshes; 'tasks' name their NICs", key));
+        problems.error(
+            top.at(key),
+            fmt::format("'{}' is for tensors on meshes; leave it out, because 'tasks' name their NICs", key));
       }
     if (question.method.strategy != broadcast && question.method.strategy != automatic)
-      problems.error(top.at("strategy"), "tasks that are given directly are broadcast; set 'strategy' to broadcast");
+      problems.error(top.at("strategy"), "a list of 'tasks' can only be broadcast; set 'strategy' to broadcast");
     if (const Node* list = top.find("tasks")) read_tasks(problems, *list, question);
   }
   top.finish();

@@ -54,7 +54,7 @@ ScheduleChoice load_schedule(Context& context, const Node* node, bool abstract) 
   if (const Node* file = map.find("file")) {
     read_order(context, *file, choice);
     if (const Node* name = map.find("name"))
-      problems.error(name->where(), "'name' and 'file' exclude each other; the order comes from one of them");
+      problems.error(name->where(), "give either 'name' or 'file', not both: the order comes from one of them");
   } else if (const Node* name = map.require("name", "a name of 'rehearse list schedules'"))
     read_name(problems, *name, choice), map.find("file");
   map.fill(schedule_fields(), &choice, {"name", "memory_limit"});
@@ -81,7 +81,7 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
   if (p.chunks > schedule.max_chunks) {
     const bool one = schedule.max_chunks == 1;
     problems.error(parallelism.reader.at("chunks"),
-                   fmt::format("'{}' takes {}, found 'chunks' {}{}", choice.name,
+                   fmt::format("'{}' takes {}; found 'chunks' {}{}", choice.name,
                                one ? std::string("one chunk per rank")
                                    : fmt::format("at most {} chunks per rank", schedule.max_chunks),
                                p.chunks, one && choice.name == "1f1b" ? "; use 'interleaved-1f1b'" : ""));
@@ -89,7 +89,7 @@ void check_schedule(Context& context, const ScheduleChoice& choice, const Node* 
   }
   if (p.chunks < schedule.min_chunks) {
     problems.error(parallelism.reader.given("chunks") ? parallelism.reader.at("chunks") : here,
-                   fmt::format("'{}' needs at least {} chunks per rank; set parallelism.chunks", choice.name,
+                   fmt::format("'{}' needs at least {} chunks per rank; set 'parallelism.chunks'", choice.name,
                                schedule.min_chunks));
     return;
   }

@@ -8,9 +8,9 @@ namespace {
 
 void check_sync(MapReader& map, const OptimizerSync& sync) {
   if (sync.rollback_probability > 0 && !sync.post_validation)
-    map.problems().error(map.at("rollback_probability"),
-                         "'rollback_probability' needs 'optimizer_sync: post-validation': behind a barrier no step is "
-                         "taken back");
+    map.problems().error(
+        map.at("rollback_probability"),
+        "'rollback_probability' needs 'optimizer_sync: post-validation': with a barrier no step is rolled back");
 }
 
 void check_scaling_of_loss(MapReader& map, const models::Training& training, const OptimizerSync& sync) {
@@ -18,14 +18,14 @@ void check_scaling_of_loss(MapReader& map, const models::Training& training, con
     if (wrong) map.problems().error(map.at("loss_scaling"), why);
   };
   refuse(!training.scales_loss() && training.overflow_rate.has_value(),
-         "'overflow_rate' is of a dynamic scale; leave 'mode' out or set it to dynamic");
+         "'overflow_rate' applies to dynamic loss scaling; leave 'mode' out or set it to dynamic");
   if (!training.scales_loss()) return;
   refuse(training.precision != Precision::fp16,
-         fmt::format("'loss_scaling' is for fp16, whose smallest gradients vanish without it; leave it out with {}",
+         fmt::format("'loss_scaling' is for fp16, whose small gradients underflow without it; leave it out with {}",
                      name(training.precision)));
   refuse(sync.post_validation,
-         "'optimizer_sync: post-validation' takes steps back that overflow; say how often with "
-         "'rollback_probability' and leave 'loss_scaling' out");
+         "'optimizer_sync: post-validation' rolls back steps that overflow; say how often with 'rollback_probability' "
+         "and leave 'loss_scaling' out");
 }
 
 void check_buffers(MapReader& map, const models::Training& training) {
@@ -36,9 +36,9 @@ void check_buffers(MapReader& map, const models::Training& training) {
   const bool constant = training.buffers == Buffers::constant;
   refuse(constant && !training.buffer_size, "'constant' buffers need a 'size', such as {size: 500MB}");
   refuse(!constant && training.buffer_size.has_value(),
-         "'size' is of constant buffers; leave 'kind' out or set it to constant");
+         "'size' applies to constant buffers; leave 'kind' out or set it to constant");
   refuse(training.buffers != Buffers::framework && map.find("bucket"),
-         "'bucket' and 'buffers' both say what is reduced at a time; leave one of them out");
+         "'bucket' and 'buffers' both set how much is reduced at a time; leave one of them out");
 }
 
 }  // namespace
@@ -51,7 +51,8 @@ OptimizerSync load_given_training(Context& context, const Node* node, const Node
   const auto refuse = [&](const std::string& path) {
     const auto key = path.substr(0, path.find('.'));
     if (!optimizer_sync_fields().find(key) && map.find(key))
-      context.problems.error(map.at(key), fmt::format("'{}' has no meaning in a scenario with 'costs'", key));
+      context.problems.error(map.at(key),
+                             fmt::format("'{}' does not apply to a scenario with 'costs'; leave it out", key));
   };
   for (const auto& field : training_choice_fields().fields) refuse(field.key);
   map.finish();
@@ -78,14 +79,15 @@ TrainingChoice load_training(Context& context, const Node* node, const Node& roo
   const auto& training = choice.training;
   if (training.weight_decay > 0 && !training.optimizer->weight_decay)
     problems.error(map.at("weight_decay"),
-                   fmt::format("'weight_decay' is no term of {}; leave it out, or set 'optimizer' to adamw",
+                   fmt::format("{} has no weight decay; leave 'weight_decay' out, or set 'optimizer' to adamw",
                                training.optimizer->name));
   if (training.recompute == models::Recompute::none && (training.recompute_every > 1 || training.recompute_layers))
     problems.error(place_of(*map.node(), map.node()->find("recompute")->find("mode") ? "recompute.mode" : "recompute"),
-                   "'every' and 'layers' say which layers are recomputed, and 'mode' none that none is");
+                   "'every' and 'layers' say which layers are recomputed, but 'mode' is none; leave them out, or set "
+                   "'mode' to full or selective");
   if (training.recompute != models::Recompute::selective && !training.recompute_modules.empty())
     problems.error(place_of(*map.node(), "recompute.modules"),
-                   "'modules' says what selective recomputation repeats; leave 'mode' out or set it to selective");
+                   "'modules' lists what selective recomputation recomputes; leave 'mode' out or set it to selective");
   check_sync(map, choice.optimizer_sync);
   check_scaling_of_loss(map, training, choice.optimizer_sync);
   check_buffers(map, training);

@@ -52,7 +52,7 @@ const Node* base_of(Context& context, const Node& root, const std::string& folde
   const Node* use = root.find("use");
   if (!use) return &root;
   if (files > kMostFiles) {
-    context.problems.error(use->where(), fmt::format("more than {} files replace keys of each other", kMostFiles));
+    context.problems.error(use->where(), fmt::format("more than {} files build on each other with 'use'", kMostFiles));
     return nullptr;
   }
   const Node* base = named(context, *use, folder, what, files);

@@ -46,11 +46,12 @@ Array array_of(std::string_view bytes, const std::string& path) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (!bytes.starts_with(kMagic) || bytes.size() < 12)
     wrong(path,
-          "no array of NumPy: numpy.save(file, array) writes one (a .pt of torch is another format: save "
+          "not a NumPy array; write one with numpy.save(file, array) (for a .pt file of torch, save "
           "tensor.cpu().numpy())");
   const auto byte = [bytes](std::size_t i) { return std::size_t(static_cast<unsigned char>(bytes[i])); };
   const auto version = byte(6);
-  if (version < 1 || version > 3) wrong(path, fmt::format("NPY format {}.{}; 1.0 to 3.0 are known", version, byte(7)));
+  if (version < 1 || version > 3)
+    wrong(path, fmt::format("NPY format {}.{} is not supported; 1.0 to 3.0 are", version, byte(7)));
   const std::size_t lengths = version == 1 ? 2 : 4, begin = 8 + lengths;
   std::size_t length = 0;
   for (std::size_t i = lengths; i-- > 0;) length = length << 8 | byte(8 + i);
@@ -108,26 +109,26 @@ std::vector<std::vector<double>> read_npy_rows(const std::string& path, const Fi
   for (const auto& known : kTypes)
     if (std::string_view(array.type).substr(1) == known.name) type = &known;
   if (!type)
-    wrong(path, fmt::format("values of type {}; whole numbers and floating-point ones of 32 or 64 bits are read: save "
-                            "array.astype('float32')",
+    wrong(path, fmt::format("values of type {} are not supported, only integers and 32- or 64-bit floating-point "
+                            "numbers; save array.astype('float32')",
                             in_quotes(array.type)));
   if (array.shape.size() != 2)
     wrong(path,
-          fmt::format("an array of {} dimension{}; one of layers x experts is read{}", array.shape.size(),
+          fmt::format("an array of {} dimension{}; it must have two, layers x experts{}", array.shape.size(),
                       array.shape.size() == 1 ? "" : "s",
                       array.shape.size() == 3 ? ": save each step by itself, and list the files in 'trace'" : ""));
   const auto rows = array.shape[0], columns = array.shape[1];
   if (rows == 0 || columns == 0) wrong(path, fmt::format("an array of {} x {} is empty", rows, columns));
   if (columns > kLargest / rows || array.data.size() != rows * columns * type->size)
-    wrong(path, fmt::format("{} x {} values of {} bytes, and {} bytes are there", rows, columns, type->size,
-                            array.data.size()));
+    wrong(path, fmt::format("{} x {} values of {} bytes are expected, but only {} bytes are there", rows, columns,
+                            type->size, array.data.size()));
   const bool swapped = array.type[0] == '>';
   std::vector<std::vector<double>> all(rows, std::vector<double>(columns));
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t c = 0; c < columns; ++c) {
       all[r][c] =
           type->read(array.data.data() + type->size * (array.columns ? c * rows + r : r * columns + c), swapped);
-      if (!std::isfinite(all[r][c])) wrong(path, fmt::format("the value at [{}, {}] is no finite number", r, c));
+      if (!std::isfinite(all[r][c])) wrong(path, fmt::format("the value at [{}, {}] is not a finite number", r, c));
     }
   return all;
 }

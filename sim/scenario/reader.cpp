@@ -133,7 +133,7 @@ std::optional<std::size_t> read_choice(Diagnostics& problems, const Node& node, 
   const auto same = std::find(built.begin(), built.end(), *text);
   if (same != built.end()) return static_cast<std::size_t>(same - built.begin());
   if (std::find(planned.begin(), planned.end(), *text) != planned.end())
-    problems.error(node.where(), fmt::format("{} for {} is not built yet; what is: {}", in_quotes(*text), what,
+    problems.error(node.where(), fmt::format("{} for {} is not supported yet; supported: {}", in_quotes(*text), what,
                                              fmt::join(built, ", ")));
   else
     problems.error(node.where(), fmt::format("{} must be one of {}; found {}{}", what, fmt::join(built, ", "),

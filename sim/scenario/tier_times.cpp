@@ -15,12 +15,12 @@ template <class Add>
 void read_tier_rows(Diagnostics& problems, const Node& node, const std::string& what, std::size_t spreads,
                     const char* example, Add&& add) {
   if (!is_list(problems, node, 0, what, example)) return;
-  if (node.items.empty()) problems.error(node.where(), what + " is empty; leave it out where nothing was measured");
+  if (node.items.empty()) problems.error(node.where(), what + " is empty; leave it out if nothing was measured");
   Bytes last;
   for (const Node* item : node.items) {
     if (!is_list(problems, *item, spreads + 1, what, example)) continue;
     const auto size = read_bytes(problems, *item->items[0], what);
-    if (size && *size <= last) problems.error(item->where(), what + ": sizes must ascend from above 0");
+    if (size && *size <= last) problems.error(item->where(), what + ": sizes must be above 0 and in ascending order");
     std::vector<cost::Quantiles> times;
     for (std::size_t i = 1; i <= spreads; i++)
       if (const auto q = read_quantiles(problems, *item->items[i], what)) times.push_back(*q);

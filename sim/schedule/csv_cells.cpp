@@ -47,12 +47,12 @@ class Reader {
         continue;
       }
       for (; empty_since && empty_since < line; ++empty_since)
-        error(empty_since, 1, fmt::format("rank {} has no cell; every rank needs a row of its own", empty_since - 1));
+        error(empty_since, 1, fmt::format("rank {} has no cells; every rank needs a row of its own", empty_since - 1));
       empty_since = 0;
       read_row(row, line);
     }
     if (sheet_.row_ends.empty() && errors_.empty())
-      error(1, 1, "there is no cell; write one row per rank, for example 0F0,0B0");
+      error(1, 1, "the file has no cells; write one row per rank, for example 0F0,0B0");
     number_pieces();
     if (!errors_.empty()) throw UserError(std::move(errors_));
     modernise();
@@ -96,13 +96,12 @@ class Reader {
     }
     if (good && rest.empty()) return;
     cells.resize(before);
-    error(
-        place.line, place.column,
-        quoted(cell) +
-            (pair ? " is no overlapped pair: write (<stage>F<micro-batch>;<stage>B<micro-batch>)OVERLAP_F_B, with one "
-                    "forward and then one backward (B or I)"
-                  : " is no action: write <stage><type><micro-batch>, for example 3F0, with one of the types F, I, W, "
-                    "B, SEND_F, RECV_F, SEND_B, RECV_B, or <stage>UNSHARD, RESHARD, REDUCE_GRAD"));
+    error(place.line, place.column,
+          quoted(cell) +
+              (pair ? " is not an overlapped pair: write (<stage>F<micro-batch>;<stage>B<micro-batch>)OVERLAP_F_B, "
+                      "with one forward and then one backward (B or I)"
+                    : " is not an action: write <stage><type><micro-batch>, for example 3F0, with one of the types F, "
+                      "I, W, B, SEND_F, RECV_F, SEND_B, RECV_B, or <stage>UNSHARD, RESHARD, REDUCE_GRAD"));
   }
 
   // Stage, type, micro-batch.
@@ -139,9 +138,9 @@ class Reader {
     sheet_.pieces = static_cast<std::uint32_t>(pieces);
     for (Cell& cell : sheet_.cells) {
       if (cut && !cell.piece)
-        error(cell.line, cell.column, "other cells name a piece of their micro-batch (3F0.1), this one does not");
+        error(cell.line, cell.column, "other cells name a piece of their micro-batch (3F0.1), but this one does not");
       const std::uint64_t unit = cell.action.microbatch * pieces + cell.piece.value_or(0);
-      if (unit > UINT32_MAX - 2) error(cell.line, cell.column, "its micro-batch and piece are too large to be counted");
+      if (unit > UINT32_MAX - 2) error(cell.line, cell.column, "its micro-batch or piece number is too large");
       cell.action.microbatch = static_cast<std::uint32_t>(unit);
     }
   }
@@ -152,10 +151,10 @@ class Reader {
     const Cell* const both = sheet_.find([](const Cell& cell) { return cell.both; });
     if (sheet_.find([](const Cell& cell) { return cell.is(Op::input_gradient); })) {
       if (!both) return;
-      throw UserError(std::vector{
-          Diagnostic{sheet_.at(*both),
-                     "the file mixes two dialects: BW is both gradients in the older one, where B is the input "
-                     "gradient; I is the input gradient in the newer one, where B is both; use one of them"}});
+      throw UserError(
+          std::vector{Diagnostic{sheet_.at(*both),
+                                 "the file mixes two dialects: in the older one BW is both gradients and B the input "
+                                 "gradient, in the newer one B is both and I the input gradient; use one of them"}});
     }
     std::set<std::pair<std::uint32_t, std::uint32_t>> weights;  // (stage, micro-batch)
     for (const Cell& cell : sheet_.cells)

@@ -67,7 +67,7 @@ class Lowering {
     for (std::size_t rank = 0; rank < rows_.size(); ++rank)
       if (head[rank] < rows_[rank].size())
         throw UserError(
-            fmt::format("rank {} waits for ever at {}: the order deadlocks", rank, to_text(rows_[rank][head[rank]])));
+            fmt::format("the order deadlocks: rank {} waits forever at {}", rank, to_text(rows_[rank][head[rank]])));
     return std::move(text_);
   }
 
@@ -113,8 +113,8 @@ void export_csv(const Schedule& schedule, const Problem& problem, CsvStyle style
   if (style.messages) {
     if (cut > 1)
       throw UserError(
-          fmt::format("schedule {} cuts micro-batches into pieces, for which SEND and RECV cells have no "
-                      "form; export it without them",
+          fmt::format("schedule {} splits micro-batches into pieces, which SEND and RECV cells cannot express; export "
+                      "it without them",
                       ready.name));
     for (const std::string& row : Lowering(ready, problem).run()) write(row), write("\n");
     return;

@@ -63,9 +63,9 @@ class Importer {
     problem_.ranks = static_cast<std::uint32_t>(sheet_.row_ends.size());
     if (problem_.ranks > kMaxStages)
       fail(sheet_.row_ends[kMaxStages],
-           fmt::format("this is rank {}; at most {} ranks are possible", kMaxStages, kMaxStages));
+           fmt::format("this is rank {}, but a file may have at most {} ranks", kMaxStages, kMaxStages));
     for (const Cell& cell : sheet_.cells) ++cells[{cell.action.stage, cell.rank}];
-    if (cells.empty()) fail(sheet_.row_ends.at(0), "the file holds no forward and no backward, such as 0F0");
+    if (cells.empty()) fail(sheet_.row_ends.at(0), "the file has no forward and no backward; write cells such as 0F0");
     // The rank that names a stage most often holds it: one slip does not move a stage.
     constexpr std::uint32_t kNowhere = UINT32_MAX;
     ranks_.assign(std::size_t(cells.rbegin()->first.first) + 1, kNowhere);
@@ -76,7 +76,7 @@ class Importer {
     for (const Cell& cell : sheet_.cells) {
       const std::uint32_t stage = cell.action.stage;
       if (ranks_[stage] != cell.rank)
-        fail(cell, fmt::format("stage {} lies on rank {}; only that rank may run it", stage, ranks_[stage]));
+        fail(cell, fmt::format("stage {} is on rank {}, and only that rank may run it", stage, ranks_[stage]));
       if (gap < stage) fail(cell, fmt::format("there is no stage {}; stages are numbered from 0 without gaps", gap));
     }
   }
@@ -87,7 +87,7 @@ class Importer {
     for (std::uint32_t rank = 0; rank < problem_.ranks; ++rank)
       if (held[rank] != held[0] || held[rank] == 0)
         fail({sheet_.file, sheet_.row_ends[rank].line, 1},
-             fmt::format("rank {} holds {} stage{}, rank 0 holds {}; every rank must hold equally many", rank,
+             fmt::format("rank {} has {} stage{}, but rank 0 has {}; every rank must have the same number", rank,
                          held[rank], held[rank] == 1 ? "" : "s", held[0]));
     problem_.chunks = held[0];
   }
@@ -131,12 +131,13 @@ class Importer {
     std::vector<std::uint32_t> count(ranks_.size());
     for (std::size_t i = 0; i < forwards.size(); ++i) {
       if (i > 0 && key(forwards[i]) == key(forwards[i - 1]))
-        fail(*forwards[i], "has run before, in " + where(*forwards[i - 1]));
+        fail(*forwards[i], "already runs in " + where(*forwards[i - 1]));
       units_ = std::max(units_, ++count[forwards[i]->action.stage]);
     }
-    if (units_ == 0) fail({sheet_.file, 1, 1}, "there is no forward");
+    if (units_ == 0) fail({sheet_.file, 1, 1}, "the file has no forward");
     if (const auto cell = sheet_.find([&](const Cell& c) { return c.action.microbatch >= units_; }))
-      fail(*cell, fmt::format("a stage has {} forwards, so the last micro-batch is {}", units_, number(units_ - 1)));
+      fail(*cell, fmt::format("there is no such micro-batch: each stage has {} forwards, so the last one is {}", units_,
+                              number(units_ - 1)));
     // From here on units x stages is at most the number of cells.
     auto next = forwards.begin();
     for (std::uint32_t s = 0; s < ranks_.size(); ++s)
@@ -144,8 +145,9 @@ class Importer {
         if (next == forwards.end() || key(*next) != std::pair(std::uint16_t(s), unit))
           missing(s, text(s, unit, Op::forward));
     if (units_ % sheet_.pieces != 0)
-      fail({sheet_.file, 1, 1}, fmt::format("{} forwards of a stage are no whole number of micro-batches of {} pieces",
-                                            units_, sheet_.pieces));
+      fail({sheet_.file, 1, 1},
+           fmt::format("a stage has {} forwards, which is not a whole number of micro-batches of {} pieces", units_,
+                       sheet_.pieces));
     problem_.microbatches = units_ / sheet_.pieces * (placement_ == Placement::bidirectional ? 2 : 1);
   }
   [[noreturn]] void missing(std::uint32_t stage, const std::string& what) const {
@@ -184,10 +186,11 @@ class Importer {
     const bool forward = op == Op::forward;
     const std::uint8_t now = progress(cell);
     if (now & result(op))
-      fail(cell, forward || (now & kWeight && op != Op::input_gradient) ? "its work has been done before on this rank"
-                                                                        : "this gradient has run before on this rank");
+      fail(cell, forward || (now & kWeight && op != Op::input_gradient)
+                     ? "this work is already done on this rank"
+                     : "this gradient is already computed on this rank");
     const auto need = [&](bool there, const std::string& what) {
-      if (!there) fail(cell, fmt::format("comes before {} of the same rank; put it after that", what));
+      if (!there) fail(cell, fmt::format("runs before {} on the same rank; put it after that", what));
     };
     if (op == Op::weight_gradient) return need(now & kInput, text(stage, unit, Op::input_gradient));
     if (!forward) need(now & kForward, text(stage, unit, Op::forward));
@@ -213,7 +216,7 @@ class Importer {
       fail(cell, fmt::format("sends the result of a {} that has not run yet; put it after that", what));
     if (!sends(cell.kind) && there)
       fail(cell, fmt::format("comes after the {} that needs it; put it before that", what));
-    if (now & seen(cell.kind)) fail(cell, "this message has been there before");
+    if (now & seen(cell.kind)) fail(cell, "this message is already listed on this rank");
     now |= seen(cell.kind);
   }
 
@@ -289,12 +292,11 @@ class Importer {
     if (placement_ == Placement::listed) result.stage_ranks = ranks_;
     if (messages_)
       result.warnings.push_back("the SEND and RECV cells of " + sheet_.file +
-                                " were checked and left out: every result is sent as soon as it is there");
+                                " were checked and left out: every result is sent as soon as it is ready");
     if (sheet_.sharding > 0)
-      result.warnings.push_back(
-          fmt::format("{} UNSHARD, RESHARD and REDUCE_GRAD cells of {} were left out: the schedule of a pipeline does "
-                      "not hold them",
-                      sheet_.sharding, sheet_.file));
+      result.warnings.push_back(fmt::format(
+          "{} UNSHARD, RESHARD and REDUCE_GRAD cells of {} were left out: they are not part of a pipeline schedule",
+          sheet_.sharding, sheet_.file));
 
     Schedule& schedule = result.schedule;
     schedule.name = name;

@@ -173,14 +173,14 @@ void check_chunks(const Schedule& schedule, std::uint32_t chunks) {
 void check_counts(const Schedule& schedule, const Problem& problem, const std::string& who) {
   const std::uint32_t m = problem.microbatches;
   if (schedule.placement == Placement::bidirectional && m % 2 != 0)
-    throw UserError(fmt::format("{}: {} micro-batches cannot be halved between its two directions; take {}", who, m,
-                                m == 1 ? 2 : m - 1));
+    throw UserError(fmt::format("{}: {} micro-batches cannot be split evenly between its two directions; use {}", who,
+                                m, m == 1 ? 2 : m - 1));
   if (!schedule.cuts_sequences) return;
   const std::uint64_t q = problem.pieces.value_or(kUsualPieces);
-  if (q == 0) throw UserError(who + ": pieces is 0; a micro-batch has at least 1 piece");
+  if (q == 0) throw UserError(who + ": pieces is 0; give 1 or more");
   if (q * m >= UINT32_MAX)
-    throw UserError(fmt::format("{}: {} micro-batches in {} pieces make {} pieces, but at most {} can be counted", who,
-                                m, q, q * m, UINT32_MAX - 1));
+    throw UserError(fmt::format("{}: {} micro-batches in {} pieces make {} pieces; at most {} are supported", who, m, q,
+                                q * m, UINT32_MAX - 1));
 }
 
 void check_edges(const Schedule& schedule, const Problem& problem, const std::string& who) {
@@ -189,7 +189,7 @@ void check_edges(const Schedule& schedule, const Problem& problem, const std::st
     const auto text = fmt::format("{}: an edge from stage {} to stage {}", who, edge.from, edge.to);
     const bool ascends = edge.from < edge.to || (edge.turns && edge.from != edge.to);
     if (!ascends || std::max(edge.from, edge.to) >= problem.stages())
-      throw UserError(fmt::format("{}; edges ascend, from a stage to a later one, and the last stage is {}", text,
+      throw UserError(fmt::format("{} is not possible; an edge leads to a later stage, and the last stage is {}", text,
                                   problem.stages() - 1));
     if (!known.insert({edge.from, edge.to}).second) throw UserError(text + " is listed twice");
     if (edge.transfer < Time()) throw UserError(text + " takes a negative time; give a time of 0 or more");
@@ -202,7 +202,7 @@ void check_edges(const Schedule& schedule, const Problem& problem, const std::st
     for (const auto& [name, other] : registry())
       if (other.any_graph) takers += (takers.empty() ? "" : ", ") + name;
     throw UserError(
-        fmt::format("{}: needs stages that form a chain, and {}; of those that take any graph: {}", who, *why, takers));
+        fmt::format("{}: needs stages that form a chain, but {}; schedules for any graph are {}", who, *why, takers));
   }
 }
 
@@ -213,7 +213,7 @@ void check(const Schedule& schedule, const Problem& problem) {
   if (problem.ranks == 0) throw UserError(who + ": needs at least 1 pipeline rank, not 0");
   if (problem.microbatches == 0) throw UserError(who + ": needs at least 1 micro-batch, not 0");
   if (problem.microbatches == UINT32_MAX)
-    throw UserError(fmt::format("{}: at most {} micro-batches", who, UINT32_MAX - 1));
+    throw UserError(fmt::format("{}: at most {} micro-batches are supported", who, UINT32_MAX - 1));
   check_chunks(schedule, problem.chunks);
   const std::uint64_t stages = std::uint64_t(problem.ranks) * problem.chunks;
   if (stages > kMaxStages)
@@ -236,7 +236,7 @@ void check(const Schedule& schedule, const Problem& problem) {
   check_memory(who, "weight_hold", problem.weight_hold, stages);
   if (problem.memory_limit && !(*problem.memory_limit > 0))
     throw UserError(fmt::format("{}: memory_limit is {}; give a positive amount or none", who, *problem.memory_limit));
-  if (problem.group && *problem.group == 0) throw UserError(who + ": group is 0; a group has at least 1 micro-batch");
+  if (problem.group && *problem.group == 0) throw UserError(who + ": group is 0; give 1 micro-batch or more");
   check_counts(schedule, problem, who);
   if (schedule.check) schedule.check(problem);
   if (schedule.placement == Placement::listed)

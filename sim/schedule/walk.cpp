@@ -44,26 +44,26 @@ void Walk::illegal(std::uint32_t rank) const {
   const auto text = [&](std::uint32_t s, Op op) { return to_text({k, static_cast<std::uint16_t>(s), op}); };
   if (stage >= stages) fail(fmt::format("there is no stage {}; the last one is {}", stage, stages - 1));
   if (k >= microbatches_) fail(fmt::format("there is no micro-batch {}; the last one is {}", k, microbatches_ - 1));
-  if (places_[stage].rank != rank) fail(fmt::format("stage {} lies on rank {}", stage, places_[stage].rank));
+  if (places_[stage].rank != rank) fail(fmt::format("stage {} is on rank {}", stage, places_[stage].rank));
 
   const Progress now = progress(stage, k);
   const bool forward = action.op == Op::forward, weight = action.op == Op::weight_gradient;
-  if (forward && now != kNothing) fail("this forward has run before");
-  if (weight && now == kDone) fail("this weight gradient has run before");
-  if (weight && now != kInputGradient) fail("comes before its input gradient " + text(stage, Op::input_gradient));
-  if (!forward && !weight && now >= kInputGradient) fail("this gradient has run before");
-  if (!forward && !weight && now == kNothing) fail("comes before its forward " + text(stage, Op::forward));
+  if (forward && now != kNothing) fail("this forward is already done");
+  if (weight && now == kDone) fail("this weight gradient is already done");
+  if (weight && now != kInputGradient) fail("runs before its input gradient " + text(stage, Op::input_gradient));
+  if (!forward && !weight && now >= kInputGradient) fail("this gradient is already done");
+  if (!forward && !weight && now == kNothing) fail("runs before its forward " + text(stage, Op::forward));
   if (pieces_ > 1 && !pieces_in_order(action))
-    fail(forward ? "comes before the forward of the piece before it" : "comes before the gradient of the next piece");
+    fail(forward ? "runs before the forward of the previous piece" : "runs before the gradient of the next piece");
   const auto other = missing(action, false);
   INVARIANT(other, "a legal action was refused");
-  if (forward) fail(fmt::format("comes before {} of the same rank", text(*other, Op::forward)));
-  throw UserError(fmt::format("{}: comes before the gradient of stage {} of the same rank", where(rank), *other));
+  if (forward) fail(fmt::format("runs before {} on the same rank", text(*other, Op::forward)));
+  throw UserError(fmt::format("{}: runs before the gradient of stage {} on the same rank", where(rank), *other));
 }
 
 void Walk::unpaired(std::uint32_t rank, const Action* second) const {
   throw UserError(fmt::format(
-      "schedule {}: rank {}, cell {}: {} is marked to overlap with {}; a pair is a forward and then one backward",
+      "schedule {}: rank {}, cell {}: {} is marked to overlap with {}; only a forward followed by one backward can",
       schedule_.name, rank, cursors_[rank].cell, to_text(cursors_[rank].first),
       second ? to_text(*second) : "the end of the program"));
 }
@@ -87,11 +87,11 @@ void Walk::finish() const {
     heads += fmt::format("\n  rank {} at cell {}: {} waits for {} of micro-batch {} from stage {} on rank {}", rank,
                          cursor.cell, to_text(head), forward ? "the activation" : "the gradient", head.microbatch,
                          source, rank_of(source));
-    if (cursors_[rank_of(source)].ended) heads += ", whose program has ended without it";
+    if (cursors_[rank_of(source)].ended) heads += ", which ends without running it";
   }
   if (waiting > kShown) heads += fmt::format("\n  and {} more ranks", waiting - kShown);
   if (waiting > 0)
-    throw UserError(fmt::format("schedule {}: deadlock, {} of {} ranks wait for ever:{}", schedule_.name, waiting,
+    throw UserError(fmt::format("schedule {}: deadlock, {} of {} ranks wait forever:{}", schedule_.name, waiting,
                                 cursors_.size(), heads));
 
   for (std::uint32_t s = 0; s < places_.size(); ++s)

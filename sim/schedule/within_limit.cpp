@@ -25,10 +25,10 @@ void require_within_limit(const char* name, Placement placement, const Problem& 
     }
   }
   if (most > *problem.memory_limit)
-    throw UserError(fmt::format(
-        "schedule {}: rank {} holds {}, more than memory_limit {}, and the order does not adapt; set memory_limit to "
-        "{}, or choose a schedule that adapts (v-adaptive, zb-v)",
-        name, where, most, *problem.memory_limit, most));
+    throw UserError(
+        fmt::format("schedule {}: rank {} holds {}, more than memory_limit {}, and its order is fixed; set "
+                    "memory_limit to {}, or choose a schedule that adapts to it (v-adaptive, zb-v)",
+                    name, where, most, *problem.memory_limit, most));
 }
 
 }  // namespace rehearsal::schedule

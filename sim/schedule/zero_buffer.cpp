@@ -93,12 +93,11 @@ class Rendezvous {
     if (channel.sends.empty()) return false;
     const Message sent = channel.sends.front();
     if (sent != Message{action.stage, action.microbatch})
-      throw UserError(
-          fmt::format("{}: deadlock without buffers: {} number {} from rank {} is for stage {}, micro-batch {}, but "
-                      "rank {} receives "
-                      "the one for stage {}, micro-batch {} first; both ranks must hand over in the same order",
-                      walk_.where(rank), channel.forward ? "activation" : "gradient", channel.met, channel.from,
-                      sent.stage, sent.microbatch, rank, action.stage, action.microbatch));
+      throw UserError(fmt::format(
+          "{}: deadlock without buffers: {} number {} from rank {} is for stage {}, micro-batch {}, but rank {} "
+          "receives the one for stage {}, micro-batch {} first; both ranks must send and receive in the same order",
+          walk_.where(rank), channel.forward ? "activation" : "gradient", channel.met, channel.from, sent.stage,
+          sent.microbatch, rank, action.stage, action.microbatch));
     return true;
   }
 

@@ -235,16 +235,14 @@ double least_limit(const Problem& problem) {
 }  // namespace
 
 void register_best(Registry& registry) {
-  registry.add(
-      {.name = "best",
-       .summary =
-           "Cheapest order under the memory limit that the house finds: the best of its rules, then beam search, "
-           "annealing and branch and bound; two chunks per rank on a V or a loop.",
-       .min_chunks = 1,
-       .max_chunks = kMaxStages,
-       .splits_backward = true,
-       .check = [](const Problem& problem) { search::check_limit("best", problem, least_limit(problem)); },
-       .plan = plan});
+  registry.add({.name = "best",
+                .summary = "Cheapest order found under the memory limit: the best of all rules, then beam search, "
+                           "annealing and branch and bound; two chunks per rank on a V or a loop.",
+                .min_chunks = 1,
+                .max_chunks = kMaxStages,
+                .splits_backward = true,
+                .check = [](const Problem& problem) { search::check_limit("best", problem, least_limit(problem)); },
+                .plan = plan});
 }
 
 }  // namespace rehearsal::schedule

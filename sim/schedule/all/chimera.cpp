@@ -52,10 +52,8 @@ Order order(const Problem& problem, std::uint32_t rank) {
 
 void check_even(const Problem& problem) {
   if (problem.ranks % 2 == 0) return;
-  throw UserError(
-      fmt::format("schedule chimera: its two pipelines fit into each other on an even number of ranks only, "
-                  "not on {}; take {}",
-                  problem.ranks, problem.ranks + 1));
+  throw UserError(fmt::format("schedule chimera: its two pipelines need an even number of ranks, not {}; use {}",
+                              problem.ranks, problem.ranks + 1));
 }
 
 // With u = m/p units. In slots of equal length, and transfers free, p-2 slots stay idle: one where a rank waits for the
@@ -80,9 +78,8 @@ std::optional<ClosedForm> closed_form(const Problem& problem) {
 
 void register_chimera(Registry& registry) {
   registry.add({.name = "chimera",
-                .summary =
-                    "Two copies of the model in opposite directions, p-2 idle slots where forwards and backwards last "
-                    "alike; parameters twice (Chimera, arXiv 2107.06925).",
+                .summary = "Two copies of the model in opposite directions: p-2 idle slots if forwards and backwards "
+                           "take equally long, parameters twice (Chimera, arXiv 2107.06925).",
                 .placement = Placement::bidirectional,
                 .min_chunks = 2,
                 .max_chunks = 2,

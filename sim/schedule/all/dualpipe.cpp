@@ -115,15 +115,15 @@ Order dualpipev_order(const Problem& problem, std::uint32_t rank) {
 
 void check_filled(const char* name, const Problem& problem) {
   if (problem.microbatches >= 2 * std::uint64_t(problem.ranks)) return;
-  throw UserError(fmt::format("schedule {}: {} micro-batches do not fill {} ranks from both ends; take at least {}",
+  throw UserError(fmt::format("schedule {}: {} micro-batches do not fill {} ranks from both ends; use at least {}",
                               name, problem.microbatches, problem.ranks, 2 * std::uint64_t(problem.ranks)));
 }
 
 void check_dualpipe(const Problem& problem) {
   if (problem.ranks % 2 != 0)
     throw UserError(
-        fmt::format("schedule dualpipe: its two directions meet between the two middle ranks, so {} ranks "
-                    "do not fit; take {}",
+        fmt::format("schedule dualpipe: its two directions meet between two middle ranks, so the number of ranks must "
+                    "be even, not {}; use {}",
                     problem.ranks, problem.ranks + 1));
   check_filled("dualpipe", problem);
 }

@@ -60,16 +60,16 @@ Planned plan(const Problem& problem) {
 }  // namespace
 
 void register_exact(Registry& registry) {
-  registry.add({.name = "exact",
-                .summary = "Cheapest order of F, I and W under the memory limit, proven by branch and bound on small "
-                           "problems, else the "
-                           "best found in time (what Zero Bubble, arXiv 2401.10241, gives to an integer program).",
-                .splits_backward = true,
-                .check =
-                    [](const Problem& problem) {
-                      search::check_limit("exact", problem, search::least_limit(problem, Placement::loop));
-                    },
-                .plan = plan});
+  registry.add(
+      {.name = "exact",
+       .summary = "Cheapest order of F, I and W under the memory limit, proven by branch and bound on small problems, "
+                  "otherwise the best found in time (Zero Bubble, arXiv 2401.10241, solves an integer program).",
+       .splits_backward = true,
+       .check =
+           [](const Problem& problem) {
+             search::check_limit("exact", problem, search::least_limit(problem, Placement::loop));
+           },
+       .plan = plan});
 }
 
 }  // namespace rehearsal::schedule

@@ -125,12 +125,11 @@ class Waves {
 void check_waves(const Problem& problem) {
   const std::uint32_t chunks = problem.chunks;
   if (chunks % 2 != 0)
-    throw UserError(
-        fmt::format("schedule hanayo: a wave passes every rank twice, so {} chunks per rank are no waves; "
-                    "set chunks to {}",
-                    chunks, chunks + 1));
+    throw UserError(fmt::format(
+        "schedule hanayo: a wave passes every rank twice, so {} chunks per rank are not whole waves; set chunks to {}",
+        chunks, chunks + 1));
   if (problem.waves && *problem.waves != chunks / 2)
-    throw UserError(fmt::format("schedule hanayo: {} waves take {} chunks per rank, not {}; give one of the two only",
+    throw UserError(fmt::format("schedule hanayo: {} waves take {} chunks per rank, not {}; give only one of the two",
                                 *problem.waves, 2 * std::uint64_t(*problem.waves), chunks));
 }
 
@@ -146,10 +145,9 @@ Planned plan(const Problem& problem) {
     if (!best || waves.cost() < best->cost()) best.emplace(std::move(waves));
   }
   if (!best)
-    throw UserError(
-        fmt::format("schedule hanayo: no order it knows keeps the memory limit of {:g}; set the limit to "
-                    "{:g} or more",
-                    *problem.memory_limit, least));
+    throw UserError(fmt::format(
+        "schedule hanayo: no order it can build stays within the memory limit of {:g}; set the limit to {:g} or more",
+        *problem.memory_limit, least));
   return {std::move(*best).programs(), std::nullopt, std::nullopt};
 }
 

@@ -117,8 +117,8 @@ void check_zb(const Problem& problem) {
     while (fewer > 0 && fewer % rounds_of(p, fewer) != 0) --fewer;
     while (more % rounds_of(p, more) != 0) ++more;
     throw UserError(
-        fmt::format("schedule interleaved-zb: {} micro-batches on {} ranks make {} rounds, which do not divide them; "
-                    "set microbatches to {}, or give a group",
+        fmt::format("schedule interleaved-zb: {} micro-batches on {} ranks cannot be divided into {} equal rounds; set "
+                    "microbatches to {}, or give a group",
                     m, p, rounds_of(p, m), m - fewer <= more - m ? fewer : more));
   }
   check_group("interleaved-zb", zb_order, true, problem, zb_group_of(problem));

@@ -67,8 +67,8 @@ Asynchrony double_buffered(const Problem& problem) {
 void check_filled(const Problem& problem) {
   if (problem.microbatches >= problem.ranks) return;
   throw UserError(
-      fmt::format("schedule pipedream-2bw: {} micro-batches per update are fewer than the {} ranks, so more "
-                  "than two versions of the weights would be in use; take at least {}",
+      fmt::format("schedule pipedream-2bw: {} micro-batches per update are fewer than the {} ranks, so more than two "
+                  "versions of the weights would be in use; use at least {}",
                   problem.microbatches, problem.ranks, problem.ranks));
 }
 

@@ -275,10 +275,10 @@ void check_limit(const Problem& problem) {
     const double needed = std::max({problem.activation[rank] + problem.activation[chunk1],
                                     problem.activation[rank] + problem.weight_hold[chunk1], problem.weight_hold[rank]});
     if (needed > *problem.memory_limit)
-      throw UserError(fmt::format(
-          "schedule v-adaptive: one micro-batch alone takes {} on rank {}, more than memory_limit {}; set memory_limit "
-          "to {} or more",
-          needed, rank, *problem.memory_limit, needed));
+      throw UserError(
+          fmt::format("schedule v-adaptive: a single micro-batch takes {} on rank {}, more than memory_limit {}; set "
+                      "memory_limit to {} or more",
+                      needed, rank, *problem.memory_limit, needed));
   }
 }
 

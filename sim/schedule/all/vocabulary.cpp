@@ -125,7 +125,8 @@ Order in_order(Method method, const Problem& problem, std::uint32_t rank) {
 
 void check_knobs(const std::string& name, const Problem& problem) {
   if (problem.memory_limit)
-    throw UserError(fmt::format("schedule {}: takes no memory_limit; barriers decide what is in flight", name));
+    throw UserError(fmt::format(
+        "schedule {}: takes no memory_limit, because its barriers fix what is in flight; leave it out", name));
 }
 
 Schedule method(std::string name, std::string summary, Method method) {
@@ -143,21 +144,18 @@ Schedule method(std::string name, std::string summary, Method method) {
 }  // namespace
 
 void register_vocabulary(Registry& registry) {
-  registry.add(
-      method("vocab-1",
-             "1F1B with embedding and head cut over the pipeline's ranks, two barriers a micro-batch: holds p+2 "
-             "(arXiv 2411.05288, algorithm 1).",
-             {}));
-  registry.add(
-      method("vocab-2",
-             "1F1B with embedding and head cut over the pipeline's ranks, one barrier a micro-batch: holds p+1 "
-             "(arXiv 2411.05288, algorithm 2).",
-             {.one_barrier = true}));
-  registry.add(
-      method("interlaced",
-             "1F1B with embedding and head cut over the pipeline's ranks, which all wait for each other in every "
-             "micro-batch: holds 1.5 p (nnScaler, as in arXiv 2411.05288).",
-             {.at_once = true}));
+  registry.add(method("vocab-1",
+                      "1F1B with embedding and head split over the pipeline's ranks, two barriers per micro-batch: "
+                      "holds p+2 (arXiv 2411.05288, algorithm 1).",
+                      {}));
+  registry.add(method("vocab-2",
+                      "1F1B with embedding and head split over the pipeline's ranks, one barrier per micro-batch: "
+                      "holds p+1 (arXiv 2411.05288, algorithm 2).",
+                      {.one_barrier = true}));
+  registry.add(method("interlaced",
+                      "1F1B with embedding and head split over the pipeline's ranks, which all wait for each other in "
+                      "every micro-batch: holds 1.5 p (nnScaler, as in arXiv 2411.05288).",
+                      {.at_once = true}));
 }
 
 }  // namespace rehearsal::schedule

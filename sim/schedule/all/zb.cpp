@@ -63,9 +63,8 @@ std::optional<ClosedForm> h2_closed_form(const Problem& problem) {
 
 void register_zb(Registry& registry) {
   registry.add({.name = "zb-h1",
-                .summary =
-                    "1F1B with delayed weight gradients, a third of its bubble when F = I = W, same peak on rank 0 "
-                    "(Zero Bubble H1, arXiv 2401.10241).",
+                .summary = "1F1B with delayed weight gradients: a third of its bubble when F = I = W, same peak memory "
+                           "on rank 0 (Zero Bubble H1, arXiv 2401.10241).",
                 .splits_backward = true,
                 .order = h1_order,
                 .closed_form = h1_closed_form});

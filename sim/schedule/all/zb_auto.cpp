@@ -17,9 +17,10 @@ namespace {
 void check_limit(const std::string& name, const Problem& problem) {
   const double least = zb_least_limit(problem);
   if (usable(problem.memory_limit) >= least) return;
-  throw UserError(fmt::format(
-      "schedule {}: memory_limit {} does not hold the activation of one micro-batch on every rank; give at least {}",
-      name, *problem.memory_limit, least));
+  throw UserError(
+      fmt::format("schedule {}: memory_limit {} is too small for the activations of one micro-batch on every rank; "
+                  "give at least {}",
+                  name, *problem.memory_limit, least));
 }
 
 // The memory of each rank under the peers' limit "1p": the micro-batches that 1F1B starts before the first gradient

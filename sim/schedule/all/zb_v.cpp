@@ -13,8 +13,7 @@ void check_limit(const Problem& problem) {
   const double least = zb_v_least_limit(problem);
   if (usable(problem.memory_limit) >= least) return;
   throw UserError(fmt::format(
-      "schedule zb-v: memory_limit {} is less than the 2p = {} chunk activations that a V needs to be full; give at "
-      "least {}",
+      "schedule zb-v: memory_limit {} is less than the 2p = {} chunk activations that fill a V; give at least {}",
       *problem.memory_limit, 2 * std::uint64_t(problem.ranks), least));
 }
 

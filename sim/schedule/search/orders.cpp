@@ -45,7 +45,7 @@ bool full_backward_is_faster(const Problem& problem) {
 void check_limit(const char* name, const Problem& problem, double least) {
   if (usable(problem.memory_limit) >= least) return;
   throw UserError(
-      fmt::format("schedule {}: memory_limit {} does not hold one micro-batch on every rank; give at least {}", name,
+      fmt::format("schedule {}: memory_limit {} is too small for one micro-batch on every rank; give at least {}", name,
                   *problem.memory_limit, least));
 }
 
