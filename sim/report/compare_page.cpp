@@ -80,13 +80,13 @@ class ComparePage {
     return bars;
   }
 
-  // What ZeRO cuts. As papers count it, in GB.
+  // What ZeRO cuts.
   Bars states() const {
     Bars bars;
-    bars.unit = Unit::none, bars.parts = {"GB"};
+    bars.unit = Unit::bytes, bars.parts = {"model states"};
     for (const auto i : shown_)
       if (const auto held = rows_[i].figures[Figure::states]; rows_[i].worked() && held && !abstract_)
-        bars.rows.push_back({name(rows_[i]), {*held / 1e9}});
+        bars.rows.push_back({name(rows_[i]), {*held}});
     const auto differs = [&](const Bars::Row& row) { return row.values != bars.rows.front().values; };
     if (std::none_of(bars.rows.begin(), bars.rows.end(), differs)) bars.rows.clear();
     return bars;
@@ -147,8 +147,8 @@ Page compare_page(std::span<const CompareRow> rows, std::span<const std::size_t>
     pictures.blocks.push_back(
         {"Peak " + compared.of_memory(), std::move(memories), "memory", compared.note_of_memory()});
   if (auto states = compared.states(); !states.rows.empty())
-    pictures.blocks.push_back({"Model states of a GPU, in GB: parameters, gradients and optimizer states",
-                               std::move(states), "model-states"});
+    pictures.blocks.push_back(
+        {"Model states of a GPU: parameters, gradients and optimizer states", std::move(states), "model-states"});
   if (auto front = compared.front(); front.points.size() > 1)
     pictures.blocks.push_back({"Time against memory", std::move(front), "pareto",
                                "Large points: nothing that fits is better in time, memory or GPUs and as good in the "

@@ -229,8 +229,8 @@ void read_simulate(Context& context, MapReader& top, const Node& root, Scenario&
   const bool given = top.section("simulate", scenario_fields(), &scenario);
   if (delayed && problems.count() == before && scenario.simulate.iterations < least)
     problems.error(place_of(root, "simulate.iterations"),
-                   fmt::format("'iterations' {} are too few for workers that run ahead of each other to reach a steady "
-                               "state; set at least {}",
+                   fmt::format("'iterations' is {}, too few for workers that run ahead of each other to settle; set at "
+                               "least {}",
                                scenario.simulate.iterations, least));
   if (delayed && own) data.performed = scenario.simulate.iterations;
   if (!(overlap || delayed) || !given || problems.count() != before) return;

@@ -100,14 +100,14 @@ TEST_CASE("impossible input is refused with its rule") {
   const std::pair<std::string, const char*> cases[] = {
       {jobs_of(kNarrow, "0-5", "5-10"), "node 5 has two jobs"},
       {jobs_of(kNarrow, "0-5", "6-12"), "node 12 does not exist"},
-      {jobs_of(kNarrow, "0-5", "11-6"), "'nodes' is a range"},
-      {jobs_of(kNarrow, "0-5", "most"), "'nodes' is a range"},
-      {jobs_of(kNarrow, "0-5", "-1"), "'nodes' is a range"},
-      {jobs_of(kNarrow, "0-5", "-3-5"), "'nodes' is a range"},
+      {jobs_of(kNarrow, "0-5", "11-6"), "'nodes' must be a range"},
+      {jobs_of(kNarrow, "0-5", "most"), "'nodes' must be a range"},
+      {jobs_of(kNarrow, "0-5", "-1"), "'nodes' must be a range"},
+      {jobs_of(kNarrow, "0-5", "-3-5"), "'nodes' must be a range"},
       {jobs_of(kNarrow, "0-5", "[]"), "'nodes' is an empty list"},
       {jobs_of(kNarrow, "0-5", "6-10"), "data 5 would fit"},
       {"version: 1\ncluster: dgx-a100-80g\njobs:\n  - {scenario: a.yaml, nodes: 0-5}\n", "needs its number of 'nodes'"},
-      {"version: 1\ncluster: {use: dgx-a100-80g, nodes: 2}\njobs: []\n", "'jobs' is a list"},
+      {"version: 1\ncluster: {use: dgx-a100-80g, nodes: 2}\njobs: []\n", "'jobs' must be a list"},
       {"version: 1\ncluster: {use: dgx-a100-80g, nodes: 2}\njobs:\n  - {scenario: c.yaml, nodes: 0-1}\n",
        "cannot be opened"}};
   for (const auto& [text, rule] : cases) {

@@ -89,7 +89,7 @@ TEST_CASE("a measured GPU prices a scenario") {
 
   const auto other = run("run " + scenario + "--set cluster.profile='" + file + "'");
   CHECK(other.status == 2);
-  CHECK_MESSAGE(other.out.find("profile 'h200-lab' was measured on a GPU 'NVIDIA H200', and cluster 'dgx-h100' has the "
+  CHECK_MESSAGE(other.out.find("profile 'h200-lab' was measured on GPU 'NVIDIA H200', but cluster 'dgx-h100' has "
                                "GPU 'h100-80g-sxm': their names differ") != std::string::npos,
                 other.out);
 }

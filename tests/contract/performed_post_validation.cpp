@@ -101,7 +101,7 @@ TEST_CASE("what cannot be validated afterwards is refused") {
   const auto says = [&](const Sets& more, const char* part) { return refusal(more).find(part) != std::string::npos; };
   CHECK(says({"training.rollback_probability=0.5"}, "set training.rollback_probability to 0 or 1"));
   CHECK(says({"parallelism={pipeline: 2, data: 2, zero: 1}"}, "set parallelism.zero to 0"));
-  CHECK(says({"training.optimizer=sgd"}, "takes back no steps of sgd"));
+  CHECK(says({"training.optimizer=sgd"}, "cannot roll back a step of sgd"));
 }
 
 }  // namespace rehearsal

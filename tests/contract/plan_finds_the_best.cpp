@@ -422,7 +422,8 @@ TEST_CASE("a plan keeps to what the framework has, and may choose among several"
   for (const auto& layout : all_layouts(deep)) CHECK((layout.pipeline == 1 || layout.zero <= 1));
   const auto listed = space(", framework: deepspeed-2023, zero: [1, 2], pipeline: [1, 2]");
   REQUIRE(listed.file().notes.size() == 1);
-  CHECK(contract::says(listed.file().notes[0], "plan.zero lists 2, which deepspeed-2023 has without a pipeline alone"));
+  CHECK(contract::says(listed.file().notes[0],
+                       "plan.zero lists 2, which deepspeed-2023 supports only without a pipeline"));
   // Megatron takes activations off the device with neither a pipeline nor recomputation.
   const search::Space alone(scenario::load_plan(
       kSmall, {"framework=megatron-2025",

@@ -53,7 +53,8 @@ TEST_CASE("stages that send by plans of their own are refused") {
     return std::string();
   };
   for (const char* file : {"u-transformer-resharding-p3-8xlarge.yaml", "gpt-resharding-p3-8xlarge.yaml"})
-    CHECK(says(why(file), "'optimizer_sync: post-validation' follows one rank of each stage, and with 'resharding'"));
+    CHECK(says(why(file),
+               "'optimizer_sync: post-validation' is simulated for one rank per stage, but with 'resharding'"));
 }
 
 TEST_CASE("a V of stages whose ranks wait for each other both ways") {

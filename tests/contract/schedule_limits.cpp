@@ -71,7 +71,7 @@ TEST_CASE("limits of given pipelines are in the unit of their memory") {
   CHECK(answer::predict(scenario_of(given + memory, "zb-auto")).timeline.makespan() < run.timeline.makespan());
   CHECK_THROWS_WITH_AS(
       answer::predict(scenario_of(given + memory, "{name: zb-auto, memory_limit: 2}")),
-      doctest::Contains("memory_limit 2 does not hold the activation of one micro-batch on every rank; "
+      doctest::Contains("memory_limit 2 is too small for the activations of one micro-batch on every rank; "
                         "give at least 3"),
       UserError);
   // Fractions and sizes are units, too.

@@ -79,7 +79,7 @@ TEST_CASE("memory is that of each GPU") {
 TEST_CASE("impossible input is refused with its rule") {
   CHECK(error_of("{use: dgx-a100-80g, nodes: 3, groups: [{nodes: 2}, {nodes: 2}]}").find("says otherwise") !=
         std::string::npos);
-  CHECK(error_of("{use: dgx-a100-80g, groups: []}").find("'groups' is a list") != std::string::npos);
+  CHECK(error_of("{use: dgx-a100-80g, groups: []}").find("'groups' must be a list") != std::string::npos);
   CHECK(error_of("{use: dgx-a100-80g, groups: [{nodes: 4, gpu: h300}]}").find("unknown GPU 'h300'") !=
         std::string::npos);
   CHECK(error_of("{use: dgx-a100-80g, groups: [{nodes: 4, gpus: 3}]}").find("unknown key 'gpus'") != std::string::npos);

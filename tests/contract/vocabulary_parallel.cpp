@@ -1,4 +1,4 @@
-// A vocabulary cut over the pipeline's ranks (schedules vocab-1, vocab-2, interlaced) as frameworks run it.
+// A vocabulary split over the pipeline's ranks (schedules vocab-1, vocab-2, interlaced) as frameworks run it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -181,7 +181,7 @@ TEST_CASE("a scenario takes its order from a file beside it, and runs like the s
   CHECK(refused("{file: bad.csv}").find("bad.csv:2:1: error: rank 1, cell 0 (1B0): comes before 1F0") !=
         std::string::npos);
   CHECK(refused("{file: gone.csv}").find("s.yaml:3:18: error: '") != std::string::npos);
-  CHECK(refused("{file: mine.csv, name: 1f1b}").find("exclude each other") != std::string::npos);
+  CHECK(refused("{file: mine.csv, name: 1f1b}").find("not both") != std::string::npos);
   folder.write("two.csv", "0F0,0B0\n1F0,1B0\n");
   CHECK(refused("{file: two.csv}").find("the file is for 2 ranks, not 4; set pipeline to 2") != std::string::npos);
 }

@@ -56,9 +56,9 @@ TEST_CASE("errors of the text, by place") {
       {"", "t:1:1: error: is empty"},
       {"# only a comment\n", "t:1:1: error: is empty"},
       {"---\n", "t:1:1: error: is empty"},
-      {"a: 1\nb: 2\na: 3\n", "t:3:1: error: duplicate key 'a'; it is already given in line 1"},
-      {"{a: {b: 1, 'b': 2}}", "t:1:12: error: duplicate key 'b'; it is already given in line 1"},
-      {"a: 1\n---\nb: 2\n", "t:2:1: error: a second document begins"},
+      {"a: 1\nb: 2\na: 3\n", "t:3:1: error: duplicate key 'a'; it is already given on line 1"},
+      {"{a: {b: 1, 'b': 2}}", "t:1:12: error: duplicate key 'b'; it is already given on line 1"},
+      {"a: 1\n---\nb: 2\n", "t:2:1: error: a second document begins here"},
       {"a: &a {b: *a}\n", "t:1:11: error: an alias inside its own anchor"},
       {"a: &a [1, [*a]]\n", "t:1:12: error: an alias inside its own anchor"},
       {"a: *b\n", "t:1:4: error: not valid YAML: an alias '*name' without its anchor"},
@@ -68,7 +68,7 @@ TEST_CASE("errors of the text, by place") {
       {"a: 1\nfoo\nb: 2\n", "t:2:1: error: not valid YAML: a line without 'key: value'"},
       {"a: \"\\ud83", "t:1:7: error: not valid YAML"},
       {"a: [1, 2\n", "t:1:4: error: not valid YAML: a '[' that is not closed"},
-      {"a: b: c\n", "t:1:5: error: not valid YAML: a ':' where no value may stand"},
+      {"a: b: c\n", "t:1:5: error: not valid YAML: a ':' is not allowed here"},
       {"a: [1, 2\nb: 3\n", "error: not valid YAML: a '[' that is not closed"},
       {"a: 'open\n", "t:1:4: error: not valid YAML: a quote that is not closed"},
       {"a: \"open \\\" \n", "t:1:4: error: not valid YAML: a quote that is not closed"},
@@ -77,18 +77,18 @@ TEST_CASE("errors of the text, by place") {
       {"? [a]\n: b\n", "t:1:3: error: a key must be a plain word"},
       {"a: 'x\n---\nb'\n", "t:2:1: error: not valid YAML: a quote that is not closed"},
       {"a: *.txt\n", "t:1:5: error: not valid YAML: a '*' or '&' without the name of an anchor"},
-      {"a: | b\n", "t:1:6: error: not valid YAML: text behind a '|' or '>'"},
+      {"a: | b\n", "t:1:6: error: not valid YAML: text after a '|' or '>'"},
       {"a: \"C:\\models\"\n", "t:1:7: error: not valid YAML: an escape that YAML does not have"},
       {"a: \"\\xZZ\"\n", "error: not valid YAML: an escape without its hexadecimal digits"},
-      {"%FOO bar\n---\na: 1\n", "t:1:5: error: not valid YAML: a line that begins with % is a directive, and there is"},
+      {"%FOO bar\n---\na: 1\n", "t:1:5: error: not valid YAML: a line that begins with % is a directive, and this one"},
       {"% \na: 1\n", "t:1:2: error: not valid YAML: a line that begins with % is a directive, and this one"},
       {"%YAML 1.3\n---\na: 1\n", "t:1:1: error: not valid YAML: '%YAML' asks for another version"},
-      {"a: !x!y 1\n", "t:1:4: error: not valid YAML: a tag '!name!' that no line '%TAG' explains"},
-      {"a: !!binary eA==\n", "t:1:4: error: the tag '!!binary' says nothing here; leave it out"},
-      {"a: !mine x\n", "t:1:4: error: the tag '!mine' says nothing here; leave it out"},
-      {"a: !mine {b: 1}\n", "t:1:4: error: the tag '!mine' says nothing here; leave it out"},
-      {"a: !!map [1]\n", "t:1:4: error: the tag '!!map' says nothing here; leave it out"},
-      {"b: &b {c: 1}\na: {<<: *b}\n", "t:2:5: error: merge keys ('<<', of YAML 1.1) are not read"},
+      {"a: !x!y 1\n", "t:1:4: error: not valid YAML: a tag '!name!' that no '%TAG' line defines"},
+      {"a: !!binary eA==\n", "t:1:4: error: the tag '!!binary' has no effect here; leave it out"},
+      {"a: !mine x\n", "t:1:4: error: the tag '!mine' has no effect here; leave it out"},
+      {"a: !mine {b: 1}\n", "t:1:4: error: the tag '!mine' has no effect here; leave it out"},
+      {"a: !!map [1]\n", "t:1:4: error: the tag '!!map' has no effect here; leave it out"},
+      {"b: &b {c: 1}\na: {<<: *b}\n", "t:2:5: error: merge keys ('<<', of YAML 1.1) are not supported"},
   };
   for (const auto& [text, error] : cases) {
     const Parsed p(text);
@@ -109,7 +109,7 @@ TEST_CASE("the ':' of a key comes within 1024 characters, which libyaml wants, a
     CHECK(p.first().find(error) != std::string::npos);
   }
   CHECK(Parsed(std::string(1000, 'k') + ": 1\n").problems.count() == 0);
-  CHECK(Parsed("a: b: " + long_key).first().find("a ':' where no value may stand") != std::string::npos);
+  CHECK(Parsed("a: b: " + long_key).first().find("a ':' is not allowed here") != std::string::npos);
 }
 
 TEST_CASE("tags of the core schema say what a value is") {
@@ -157,7 +157,7 @@ TEST_CASE("alias bombs, huge lists and deep nests are refused") {
     std::string text, error;
   } cases[] = {
       {"alias bomb", bomb, "aliases expand to more than 100000 values"},
-      {"long list", "[" + repeat("1,", 200'000) + "1]", "more than 100000 values in one file"},
+      {"long list", "[" + repeat("1,", 200'000) + "1]", "the file has more than 100000 values"},
       {"deep list", repeat("[", 20'000) + repeat("]", 20'000), "nested more than 64 levels deep"},
       {"deep open list", repeat("[", 20'000), "nested more than 64 levels deep"},
       {"deep map", repeat("{a: ", 20'000), "nested more than 64 levels deep"},
@@ -254,7 +254,7 @@ TEST_CASE("wrong --set options are named") {
   } cases[] = {
       {"batch", "--set batch: error: write KEY=VALUE"},  {"=1", "--set =1: error: write KEY=VALUE"},
       {"a=", "--set a=: error: has no value after '='"}, {"a=[1", "--set a=[1: error: not valid YAML: a '['"},
-      {"a..b=1", "'a..b' is no path of keys"},           {"a={x: 1, x: 2}", "duplicate key 'x'"},
+      {"a..b=1", "'a..b' is not a path of keys"},        {"a={x: 1, x: 2}", "duplicate key 'x'"},
       {"l.5=1", "'5' is no entry of a list of 2"},
   };
   for (const auto& [set, error] : cases) {

@@ -169,7 +169,7 @@ TEST_CASE("experts: capacity, skew, placement") {
   CHECK(more("experts: {every: 10}\n") ==
         Lines{"6:18: 'every' needs 'balance': eplb or best, which place the experts again"});
   CHECK(errors_of(kGood + "experts: {capacity: 1}\n") ==
-        Lines{"7:10: 'experts' says how tokens are routed to experts, and model 'gpt3-175b' has none; leave it out"});
+        Lines{"7:10: 'experts' says how tokens are routed to experts, but model 'gpt3-175b' has none; leave it out"});
 }
 
 TEST_CASE("a trace of loads is a file of `rehearse balance`") {
@@ -185,7 +185,7 @@ TEST_CASE("a trace of loads is a file of `rehearse balance`") {
   CHECK(format(check(folder.path() + "/x.yaml").errors)
             .ends_with("x.yaml:6:17: error: the trace has 3 loads, but a layer of model 'mixtral-8x7b' has 8 experts"));
   folder.write("loads.yaml", "weights: [[1, 2, 3, 4, 5, 6, 7, -8]]\n");
-  CHECK(format(check(folder.path() + "/x.yaml").errors).ends_with("a load of -8 tokens is below 0"));
+  CHECK(format(check(folder.path() + "/x.yaml").errors).ends_with("a load of -8 tokens is negative; give 0 or more"));
 }
 
 TEST_CASE("modules of selective recomputation") {
@@ -196,8 +196,9 @@ TEST_CASE("modules of selective recomputation") {
               "6:33: 'shared_experts' of 'modules' needs shared experts, and model 'mixtral-8x7b' has none"});
   CHECK(errors_of(kGood + "training: {recompute: {modules: [moe_act]}}\n") ==
         Lines{"7:33: 'moe_act' of 'modules' needs experts, and model 'gpt3-175b' has none"});
-  CHECK(more("training: {recompute: {mode: full, modules: [moe]}}\n") ==
-        Lines{"6:45: 'modules' says what selective recomputation repeats; leave 'mode' out or set it to selective"});
+  CHECK(
+      more("training: {recompute: {mode: full, modules: [moe]}}\n") ==
+      Lines{"6:45: 'modules' lists what selective recomputation recomputes; leave 'mode' out or set it to selective"});
   CHECK(
       more("training: {recompute: {modules: [moe, moe]}}\n") ==
       Lines{"6:39: 'modules' names 'moe' twice; it takes each of core_attn, layernorm, mla_up_proj, moe_act, mlp, moe, "
@@ -214,9 +215,9 @@ TEST_CASE("models with experts") {
   CHECK(model("experts: 8") ==
         Lines{"2:8: missing key 'experts_per_token' in 'model': a whole number from 1 to 100000"});
   CHECK(model("experts: 8, experts_per_token: 9") ==
-        Lines{"2:86: 'experts_per_token' 9 is more than there are 'experts', 8; at most 8"});
+        Lines{"2:86: 'experts_per_token' 9 exceeds the number of 'experts', 8; set it to at most 8"});
   CHECK(model("experts: 8, experts_per_token: 2, dense_layers: 4") ==
-        Lines{"2:103: 'dense_layers' 4 leave none of 4 layers to the experts; at most 3"});
+        Lines{"2:103: 'dense_layers' 4 leaves none of the 4 layers to experts; set it to at most 3"});
   CHECK(model("experts: 8, experts_per_token: 2, kv_heads: 2, mla: {kv_rank: 8, rotary_dim: 4, head_dim: 8}").size() ==
         2);
   const auto latent = load_text(with(kExperts, "mixtral-8x7b",

@@ -57,7 +57,7 @@ TEST_CASE("missing keys point to their mapping") {
                       {"{global: 1536, micro: 1}", "{micro: 1}", "5:8: missing key 'global' in 'batch'"},
                       {"{global: 1536, micro: 1}", "\n  micro: 1", "5:1: missing key 'global' in 'batch'"},
                       {"schedule: 1f1b", "schedule: {group: 8}", "6:11: missing key 'name' in 'schedule'"},
-                      {"global: 1536", "global:", "5:15: not valid YAML: a ':' without a value behind it"},
+                      {"global: 1536", "global:", "5:15: not valid YAML: a ':' without a value after it"},
                       {"global: 1536", "global: ~", "5:9: 'global' has no value"},
                       {"schedule: 1f1b", "schedule:", "6:1: 'schedule' has no value"}});
   check_slips(kGoodAbstract, {{", weight: 5ms", "", "4:8: missing key 'weight' in 'costs'"},
@@ -66,8 +66,8 @@ TEST_CASE("missing keys point to their mapping") {
 
 TEST_CASE("duplicate keys: the second is the error") {
   check_slips(kGood, {{"schedule: 1f1b", "schedule: 1f1b\nmodel: gpt-1t",
-                       "7:1: duplicate key 'model'; it is already given in line 2"},
-                      {"micro: 1", "global: 3", "5:23: duplicate key 'global'; it is already given in line 5"}});
+                       "7:1: duplicate key 'model'; it is already given on line 2"},
+                      {"micro: 1", "global: 3", "5:23: duplicate key 'global'; it is already given on line 5"}});
 }
 
 TEST_CASE("mistyped values: what was found, what is allowed") {
@@ -84,7 +84,7 @@ TEST_CASE("mistyped values: what was found, what is allowed") {
         "4:23: 'tensor' must be a whole number from 1 to 1000000; found a text by its tag !: '8'"},
        {"tensor: 8", "tensor: !!str '8'",
         "4:23: 'tensor' must be a whole number from 1 to 1000000; found the quoted text '8'"},
-       {"tensor: 8", "tensor: !foo 8", "4:23: the tag '!foo' says nothing here; leave it out"},
+       {"tensor: 8", "tensor: !foo 8", "4:23: the tag '!foo' has no effect here; leave it out"},
        {"tensor: 8", "tensor: 8.0", "4:23: 'tensor' must be a whole number from 1 to 1000000; found the number '8.0'"},
        {"tensor: 8", "tensor: eight",
         "4:23: 'tensor' must be a whole number from 1 to 1000000; found the text 'eight'"},
@@ -127,7 +127,7 @@ TEST_CASE("zero, negative, huge and non-finite numbers") {
        {"global: 1536", "global: .inf", "5:17: 'global' must be a whole number"},
        {"global: 1536", "global: .nan", "5:17: 'global' must be a whole number"},
        {"global: 1536", "global: 1e400", "5:17: 'global' must be a whole number"},
-       {"nodes: 128", "nodes: 900000", "3:10: 900000 nodes of 8 GPUs are more than 1000000 GPUs"},
+       {"nodes: 128", "nodes: 900000", "3:10: 900000 nodes of 8 GPUs exceed the limit of 1000000 GPUs"},
        {"version: 1", "version: 1\nsimulate: {iterations: 0}",
         "2:24: 'iterations' must be a whole number from 1 to 1000"},
        {"version: 1", "version: 1\nframework: {use: megatron-2021, attention_rate: nan}",
@@ -140,9 +140,9 @@ TEST_CASE("zero, negative, huge and non-finite numbers") {
                {"forward: 5ms", "forward: infms", "4:18: 'forward': time 'infms' is not a number with a unit"},
                {"forward: 5ms", "forward: nan", "4:18: 'forward': time 'nan' is not a number with a unit"},
                {"forward: 5ms", "forward: 1e300s", "4:18: 'forward': time '1e300s' is too large"},
-               {"forward: 5ms", "forward: 2h", "4:18: 'forward' 7200.000 s is more than an hour"},
+               {"forward: 5ms", "forward: 2h", "4:18: 'forward' 7200.000 s is longer than an hour, which is the most"},
                {"microbatches: 8", "microbatches: 1000000000",
-                "3:8: 1000000000 micro-batches x 4 stages are more than 100000000 forwards"},
+                "3:8: 1000000000 micro-batches x 4 stages exceed the limit of 100000000 forwards"},
                {"pipeline: 4", "pipeline: 65536", "2:25: 'pipeline' must be a whole number from 1 to 65535"}});
 }
 
@@ -170,28 +170,28 @@ TEST_CASE("products that do not multiply out") {
        {"tensor: 8, pipeline: 8, data: 16", "tensor: 8, pipeline: 12",
         "4:14: tensor 8 x pipeline 12 = 96 does not divide the 1024 GPUs of the cluster"},
        {"{use: dgx-a100-80g, nodes: 128}", "{use: dgx-a100-80g, gpus: 9}",
-        "3:36: 'gpus' 9 are no equal share of 2 nodes of 8; nearest: 8 or 10"},
+        "3:36: 'gpus' 9 cannot be divided equally over 2 nodes of 8 GPUs; nearest: 8 or 10"},
        {"nodes: 128", "nodes: 128, gpus: 8", "3:48: give either 'nodes' or 'gpus'"},
        {"global: 1536", "global: 1500",
-        "5:17: 'global' 1500 is no multiple of data x micro = 16 x 1 = 16; nearest: 1488 or 1504"},
+        "5:17: 'global' 1500 is not a multiple of data x micro = 16 x 1 = 16; nearest: 1488 or 1504"},
        {"global: 1536, micro: 1", "global: 8, micro: 4",
-        "5:17: 'global' 8 is no multiple of data x micro = 16 x 4 = 64; nearest: 64"},
+        "5:17: 'global' 8 is not a multiple of data x micro = 16 x 4 = 64; nearest: 64"},
        {"tensor: 8, pipeline: 8, data: 16", "tensor: 64, pipeline: 16, data: 1",
         "4:23: 'tensor' 64 does not divide the 96 heads of model 'gpt3-175b'; nearest: 48 or 96"},
        {"pipeline: 8, data: 16", "pipeline: 128, data: 1",
         "4:36: pipeline 128 x chunks 1 = 128 stages are too many for 96 layers; at most 98"},
        {"version: 1", "version: 1\npartition: [12, 12]", "2:12: 'partition' lists 2 stages, but pipeline x chunks = 8"},
        {"version: 1", "version: 1\npartition: [12, 12, 12, 12, 12, 12, 12, 13]",
-        "2:12: 'partition' sums to 97, but the model has 96 layers"},
+        "2:12: 'partition' adds up to 97, but the model has 96 layers"},
        {"version: 1", "version: 1\npartition: [12, -1, 25, 12, 12, 12, 12, 12]",
         "2:17: an entry of 'layers' must be a whole number from 0"},
        {"version: 1", "version: 1\npartition: {layout: Et|tL}", "2:21: partition.layout has 2 stages, but"},
        {"version: 1", "version: 1\npartition: {layout: 'E(t|L'}", "2:21: partition.layout 'E(t|L': ')' is missing"},
        {"micro: 1", "micro: 1, lengths: {fixed: 0}", "5:50: 'fixed' must be a whole number from 1"},
        {"micro: 1", "micro: 1, lengths: 512", "5:42: 'lengths' must be {fixed: N}"},
-       {"micro: 1", "micro: 1, packing: pack", "5:42: 'packing' is of documents"},
+       {"micro: 1", "micro: 1, packing: pack", "5:42: 'packing' needs the lengths of documents"},
        {"version: 1", "version: 1\npartition: {layers: [12, 12, 12, 12, 12, 12, 12, 12], head: layer}",
-        "2:21: 'partition' sums to 96, but the model has 96 layers (with the ends that count: 97)"}});
+        "2:21: 'partition' adds up to 96, but the model has 96 layers (97 with embedding and head)"}});
   check_slips(kGoodAbstract,
               {{"forward: 5ms", "forward: [5ms, 6ms]",
                 "4:18: 'forward' lists 2 values, but there are 4 stages; give one value for each, or one for all"},
@@ -219,7 +219,7 @@ TEST_CASE("models that cannot be") {
 TEST_CASE("schedules against degrees") {
   check_slips(kGood,
               {{"data: 16", "data: 16, chunks: 2",
-                "4:57: '1f1b' takes one chunk per rank, found 'chunks' 2; use 'interleaved-1f1b'"},
+                "4:57: '1f1b' takes one chunk per rank; found 'chunks' 2; use 'interleaved-1f1b'"},
                {"schedule: 1f1b", "schedule: {file: /nowhere/my.csv}", "6:18: '/nowhere/my.csv' cannot be opened"},
                {"schedule: 1f1b", "schedule: {name: 1f1b, group: 0}", "6:31: 'group' must be a whole number from 1"}});
 }
@@ -234,7 +234,8 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
               {"version: 1", "version: 1\ntraining: {recompute: {mode: full, every: 0}}",
                "2:43: 'every' must be a whole number from 1"},
               {"version: 1", "version: 1\ntraining: {recompute: {mode: none, layers: 2}}",
-               "2:30: 'every' and 'layers' say which layers are recomputed, and 'mode' none that none is"},
+               "2:30: 'every' and 'layers' say which layers are recomputed, but 'mode' is none; leave them out, or set "
+               "'mode' to full or selective"},
               {"version: 1", "version: 1\ntraining: {overlap: {tensor: true}}",
                "2:30: 'tensor' needs 'sequence: true' in 'parallelism'"},
               {"version: 1", "version: 1\nframework: {use: titan-2024, compiled: true}\ntraining: {kernels: unfused}",
@@ -253,7 +254,7 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
   CHECK(errors_of(hopper + "framework: {use: titan-2024}\n").empty());
   const auto refused = errors_of(hopper + "framework: {use: titan-2024, fp8_scaling: rowwise}\n");
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].find("no rate for the scales that 'framework.fp8_scaling' asks for") != std::string::npos);
+  CHECK(refused[0].find("no fp8 rate for this 'framework.fp8_scaling'") != std::string::npos);
   CHECK(errors_of(kGood +
                   "training: {kernels: fused, optimizer_sync: barrier, offload: {optimizer: none, activations: none},"
                   " bucket: 25MB, allocator: caching, overlap: {parameters: false, tensor: false}}\n"
@@ -262,25 +263,26 @@ TEST_CASE("features that do not exist yet are refused by name; their defaults ar
 }
 
 TEST_CASE("abstract scenarios exclude concrete parts") {
-  check_slips(
-      kGoodAbstract,
-      {{"version: 1", "version: 1\nmodel: gpt3-175b", "2:8: 'model' and 'costs' exclude each other"},
-       {"version: 1", "version: 1\ntraining: {precision: bf16}",
-        "2:23: 'precision' has no meaning in a scenario with 'costs'"},
-       {"version: 1", "version: 1\ntraining: {optimizer_sync: later}",
-        "2:28: 'optimizer_sync' must be one of barrier, post-validation; found 'later'"},
-       {"version: 1", "version: 1\ntraining: {rollback_probability: 0.1}",
-        "2:34: 'rollback_probability' needs 'optimizer_sync: post-validation'"},
-       {"version: 1", "version: 1\ntraining: {optimizer_sync: post-validation}\nsimulate: {iterations: 0}",
-        "3:24: 'iterations' must be"},
-       {"pipeline: 4", "pipeline: 4, tensor: 2", "2:36: 'tensor' has no meaning in a scenario with 'costs'"},
-       {"microbatches: 8", "microbatches: 8, global: 8", "3:34: 'global' has no meaning in a scenario with 'costs'"},
-       {"version: 1", "version: 1\nmemory: {activation: 100MB, weight_hold: 32}",
-        "2:42: 'weight_hold' is without a unit, other memory of this scenario is with"},
-       {"version: 1", "version: 1\nmemory: {weight_hold: 32}", "2:9: missing key 'activation' in 'memory'"},
-       {"version: 1", "version: 1\nmemory: {activation: 1, limit: [1, 2]}",
-        "2:32: 'limit' must be one value for all ranks"},
-       {"version: 1", "version: 1\nmemory: {activation: 1, limit: 0}", "2:32: 'limit' must be above zero"}});
+  check_slips(kGoodAbstract,
+              {{"version: 1", "version: 1\nmodel: gpt3-175b", "2:8: give either 'model' or 'costs', not both"},
+               {"version: 1", "version: 1\ntraining: {precision: bf16}",
+                "2:23: 'precision' does not apply to a scenario with 'costs'; leave it out"},
+               {"version: 1", "version: 1\ntraining: {optimizer_sync: later}",
+                "2:28: 'optimizer_sync' must be one of barrier, post-validation; found 'later'"},
+               {"version: 1", "version: 1\ntraining: {rollback_probability: 0.1}",
+                "2:34: 'rollback_probability' needs 'optimizer_sync: post-validation'"},
+               {"version: 1", "version: 1\ntraining: {optimizer_sync: post-validation}\nsimulate: {iterations: 0}",
+                "3:24: 'iterations' must be"},
+               {"pipeline: 4", "pipeline: 4, tensor: 2",
+                "2:36: 'tensor' does not apply to a scenario with 'costs'; leave it out"},
+               {"microbatches: 8", "microbatches: 8, global: 8",
+                "3:34: 'global' does not apply to a scenario with 'costs'; give 'microbatches'"},
+               {"version: 1", "version: 1\nmemory: {activation: 100MB, weight_hold: 32}",
+                "2:42: 'weight_hold' is given without a unit, but other memory of this scenario with one"},
+               {"version: 1", "version: 1\nmemory: {weight_hold: 32}", "2:9: missing key 'activation' in 'memory'"},
+               {"version: 1", "version: 1\nmemory: {activation: 1, limit: [1, 2]}",
+                "2:32: 'limit' must be one value for all ranks"},
+               {"version: 1", "version: 1\nmemory: {activation: 1, limit: 0}", "2:32: 'limit' must be above zero"}});
   check_slips(kGood,
               {{"global: 1536", "global: 1536, microbatches: 8", "5:37: 'microbatches' is for scenarios with 'costs'"},
                {"version: 1", "version: 1\nmemory: {activation: 1}", "2:9: 'memory' is for scenarios with 'costs'"}});
@@ -334,7 +336,7 @@ TEST_CASE("errors of --set name the option; unknown paths are unknown keys") {
       {"batch.mirco=2", "--set batch.mirco=2: unknown key 'mirco' in 'batch'; did you mean 'micro'?"},
       {"btach.micro=2", "--set btach.micro=2: unknown key 'btach'; did you mean 'batch'?"},
       {"batch.micro.x=2", "--set batch.micro.x=2: 'micro' must be"},
-      {"batch.global=1500", "--set batch.global=1500: 'global' 1500 is no multiple"},
+      {"batch.global=1500", "--set batch.global=1500: 'global' 1500 is not a multiple"},
       {"schedule=2f2b", "--set schedule=2f2b: unknown schedule '2f2b'"},
       {"parallelism={tensor: 8, pipelin: 8}", "--set parallelism={tensor: 8, pipelin: 8}: unknown key 'pipelin'"},
   };

@@ -220,8 +220,8 @@ TEST_CASE("the profile of another GPU is refused") {
   };
   auto p = example();
   CHECK(refused(p, "dgx-a100-80g") ==
-        "profile 'lab' was measured on a GPU 'NVIDIA H200', and cluster 'dgx-a100-80g' has the GPU 'a100-80g-sxm': the "
-        "one measured has 132 multiprocessors, the other 108; leave 'profile' out, or measure one of those");
+        "profile 'lab' was measured on GPU 'NVIDIA H200', but cluster 'dgx-a100-80g' has GPU 'a100-80g-sxm': the one "
+        "measured has 132 multiprocessors, the other 108; leave 'profile' out, or measure that GPU");
   CHECK(refused(p, "dgx-h100").find("has the GPU 'h100-80g-sxm': their names differ") != std::string::npos);
   p.gpu->gpu.name = "NVIDIA H100 80GB HBM3";
   CHECK(refused(p, "dgx-h100").find("150 GB of memory, the other 85") != std::string::npos);
@@ -244,10 +244,11 @@ TEST_CASE("wrong profiles of GPUs are refused at the place") {
   CHECK(errors("[[64, 64, 512, 1, 0]", "[[64, 0, 512, 1, 0]") ==
         "'samples': m, n, k and batch are at least 1, and what follows them is 0 or 1");
   CHECK(errors("kept: [", "kept: [gemm_overhed, ") ==
-        "'kept' names what no fit determines: 'gemm_overhed'; did you mean 'gemm_overhead'?");
+        "'kept' must name fitted constants; found 'gemm_overhed'; did you mean 'gemm_overhead'?");
   CHECK(errors("{multiprocessors: 64,", "{multiprocessors: 164,") ==
-        "a partition of 164 multiprocessors, but the GPU has 132");
-  CHECK(errors("{multiprocessors: 64,", "{multiprocessors: 130,") == "'partitions' must ascend by multiprocessors");
+        "a partition has 164 multiprocessors, but the GPU has only 132");
+  CHECK(errors("{multiprocessors: 64,", "{multiprocessors: 130,") ==
+        "'partitions' must be in ascending order of 'multiprocessors'");
   CHECK(errors("duplex: 0.83", "duplex: 0").starts_with("'duplex' must be"));
   CHECK(errors("date: \"2025-01-02T03:04:05Z\"", "date: \"\"") ==
         "missing key 'date': when the GPU of this profile was measured");
@@ -256,5 +257,5 @@ TEST_CASE("wrong profiles of GPUs are refused at the place") {
   headless.erase(from, to - from);
   const auto found = check(folder.write("profiles/x.yaml", headless)).errors;
   REQUIRE(found.size() == 7);
-  CHECK(found[0].message == "'gemm' was measured of a GPU, and the profile has no section 'gpu' that says of which");
+  CHECK(found[0].message == "'gemm' was measured on a GPU, but the profile has no section 'gpu' to say which");
 }

@@ -60,9 +60,9 @@ TEST_CASE("an MLP has rows and neither heads nor tokens") {
   CHECK(load_text(kMlp).concrete->training.learning_rate == .1);
   CHECK(load_text(kMlp).concrete->training.weight_decay == 0);
   CHECK(errors(kMlp, "hidden: 512", "hidden: 512, heads: 4, vocabulary: 7, ffn_kind: swiglu") ==
-        "2:53: 'heads' has no meaning for family 'mlp', which has neither attention nor tokens\n"
-        "2:68: 'vocabulary' has no meaning for family 'mlp', which has neither attention nor tokens\n"
-        "2:81: 'ffn_kind' of an mlp is gelu; leave it out");
+        "2:53: 'heads' does not apply to family 'mlp', which has neither attention nor tokens; leave it out\n"
+        "2:68: 'vocabulary' does not apply to family 'mlp', which has neither attention nor tokens; leave it out\n"
+        "2:81: 'ffn_kind' of family 'mlp' is always gelu; leave it out");
   // Nothing but layers: 3 stages for 2 of them cannot be.
   CHECK(errors(kMlp, "pipeline: 2", "pipeline: 3") ==
         "4:25: pipeline 3 x chunks 1 = 3 stages are too many for 2 layers; at most 2");
@@ -83,13 +83,13 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
         "6:40: framework 'native' never stores attention scores; set 'training.attention' to flash");
   CHECK(errors(kTiny, "family: gpt", "family: llama, ffn: 64").empty());
   CHECK(errors(kTiny, "family: gpt", "family: llama, ffn_kind: gelu") ==
-        "2:34: framework 'native' builds family 'llama' with swiglu; leave 'ffn_kind' out");
+        "2:34: framework 'native' supports family 'llama' with swiglu only; leave 'ffn_kind' out");
   CHECK(errors(kTiny, "family: gpt", "family: gpt, ffn_kind: swiglu") ==
-        "2:32: framework 'native' builds 'swiglu' in family 'llama' alone; set 'ffn_kind' to gelu");
+        "2:32: framework 'native' supports 'swiglu' in family 'llama' only; set 'ffn_kind' to gelu");
   CHECK(errors(kTiny, "tensor: 2", "tensor: 2, sequence: true").empty());
   CHECK(errors(kMlp, "pipeline: 2", "tensor: 2, sequence: true") ==
-        "4:36: framework 'native' does not cut the rows of family 'mlp', which has no sequence; leave 'sequence' out "
-        "or set it to false");
+        "4:36: framework 'native' has no sequence parallelism for family 'mlp', which has no sequence; leave "
+        "'sequence' out or set it to false");
   CHECK(errors(kTiny, "fp32}", "fp32, overlap: {gradients: true}}") ==
         "6:50: framework 'native' reduces gradients after the backward pass; leave 'overlap.gradients' out or "
         "set it to false");
@@ -98,10 +98,10 @@ TEST_CASE("what own kernels cannot do is refused by name, with the way out") {
   CHECK(errors(kTiny, "fp32}", "fp32, recompute: {mode: full, every: 2}}") ==
         "6:40: framework 'native' recomputes all layers or none; leave 'every' and 'layers' out of 'recompute'");
   CHECK(errors(kTiny, "fp32}", "fp32, overlap: {tensor: true}}") ==
-        "6:47: framework 'native' multiplies and communicates one after the other; leave 'overlap.tensor' out or set "
-        "it to false");
+        "6:47: framework 'native' does not overlap tensor-parallel communication with its matrix products; leave "
+        "'overlap.tensor' out or set it to false");
   CHECK(errors(kMlp, "sgd}", "sgd, optimizer_sync: post-validation}") ==
-        "6:61: framework 'native' takes back no steps of sgd; use adamw, or 'optimizer_sync: barrier'");
+        "6:61: framework 'native' cannot roll back a step of sgd; use adamw, or 'optimizer_sync: barrier'");
   CHECK(joined(kTiny + "framework: {use: native, dropout: true}\n") ==
         "7:35: framework 'native' has 'native_kernels', which do not support 'dropout'; leave it out");
 }
@@ -113,26 +113,25 @@ TEST_CASE("of mixtures of experts what own kernels cannot do is refused by name"
   CHECK(joined(mixture + "experts: {capacity: 1.25, skew: uniform}\n").empty());
   CHECK(errors(mixture, "data: 4,", "data: 4, tensor: 2, expert_tensor: 2,").empty());
   CHECK(errors(mixture, "family: moe", "family: moe, ffn_kind: gelu")
-            .find("framework 'native' builds experts with swiglu; leave 'ffn_kind' out") != std::string::npos);
+            .find("framework 'native' supports experts with swiglu only; leave 'ffn_kind' out") != std::string::npos);
   CHECK(errors(mixture, "family: moe", "family: moe, mtp_layers: 1")
-            .find("framework 'native' does not build multi-token prediction; leave 'mtp_layers' out") !=
+            .find("framework 'native' does not support multi-token prediction; leave 'mtp_layers' out") !=
         std::string::npos);
   CHECK(joined(mixture + "experts: {skew: {zipf: 1}, balance: eplb, limit_nodes: 1, dispatch: two-hop}\n") ==
-        "7:17: framework 'native' sends each token where its router says, whatever loads are given; leave 'skew' out\n"
-        "7:37: framework 'native' leaves every expert where it is; leave 'balance' out\n"
-        "7:56: framework 'native' sends a token to any node; leave 'limit_nodes' out\n"
-        "7:69: framework 'native' exchanges rows in one all-to-all; leave 'dispatch' out");
+        "7:17: framework 'native' routes tokens by its own router, not by given loads; leave 'skew' out\n"
+        "7:37: framework 'native' never moves experts; leave 'balance' out\n"
+        "7:56: framework 'native' may send a token to any node; leave 'limit_nodes' out\n"
+        "7:69: framework 'native' dispatches tokens in a single all-to-all; leave 'dispatch' out");
 }
 
 TEST_CASE("what only own kernels can do names them") {
   const auto other = kGood + "framework: megatron-2021\n";
-  CHECK(
-      errors(other + "training: {optimizer_sync: post-validation}\n", "data: 16", "data: 16, zero: 3") ==
-      "8:28: 'post-validation' is not built for 'zero' 3, whose next step gathers what this one updates; use barrier, "
-      "or zero 0 to 2");
+  CHECK(errors(other + "training: {optimizer_sync: post-validation}\n", "data: 16", "data: 16, zero: 3") ==
+        "8:28: 'post-validation' is not supported with 'zero' 3, where the next step gathers the parameters that this "
+        "one updates; use barrier, or zero 0 to 2");
   CHECK(joined(with(kMlp, "sgd}", "sgd}\nframework: titan-2024")) ==
-        "2:17: family 'mlp' is not built for framework 'titan-2024'; set 'framework: native' (this program's "
-        "own kernels)");
+        "2:17: family 'mlp' is not supported by framework 'titan-2024'; set 'framework: native' (this program's own "
+        "kernels)");
   for (const int zero : {0, 1, 2, 3})
     CHECK(load_text(kTiny, {fmt::format("parallelism.zero={}", zero), "training.optimizer=lomo"}).parallelism.zero ==
           zero);
@@ -145,7 +144,7 @@ TEST_CASE("rates of learning") {
   CHECK(load_text(with(kTiny, "fp32}", "fp32, optimizer: lomo}")).concrete->training.learning_rate == .1);
   CHECK(errors(kTiny, "fp32}", "fp32, learning_rate: 0}") != "");
   CHECK(errors(kMlp, "sgd}", "sgd, weight_decay: 0.1}") ==
-        "6:59: 'weight_decay' is no term of sgd; leave it out, or set 'optimizer' to adamw");
+        "6:59: sgd has no weight decay; leave 'weight_decay' out, or set 'optimizer' to adamw");
   // What is learned depends on them; what the other framework predicts does not.
   const Folder folder;
   const auto digest = [&](const std::string& text) { return load(folder.write("x.yaml", text)).digest; };

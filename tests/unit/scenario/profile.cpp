@@ -184,12 +184,13 @@ TEST_CASE("wrong profiles are refused at the place") {
   CHECK(errors("version: 1", "version: 2") == "'version' is unknown; this program reads version 1 of profiles");
   CHECK(errors("  linear:", "  linaer:") == "unknown key 'linaer' in 'kernels'; did you mean 'linear'?");
   CHECK(errors("priority: ordinary", "priority: high") == "'priority' must be one of raised, ordinary; found 'high'");
-  CHECK(errors("[3MiB, 1.003ns,", "[1KiB, 1.003ns,") == "'times': sizes must ascend from above 0");
-  CHECK(errors("timer_overshoot: [1ps", "timer_overshoot: [3ps") == "'timer_overshoot': p10, p50 and p90 must ascend");
+  CHECK(errors("[3MiB, 1.003ns,", "[1KiB, 1.003ns,") == "'times': sizes must be above 0 and in ascending order");
+  CHECK(errors("timer_overshoot: [1ps", "timer_overshoot: [3ps") ==
+        "'timer_overshoot': p10, p50 and p90 must be in ascending order");
   CHECK(errors("timer_overshoot: [1ps", "timer_overshoot: [0") == "'timer_overshoot': times must be above zero");
   CHECK(errors("timer_overshoot: [1ps, 2ps, 3ps]", "timer_overshoot: {source: guess}") ==
-        "'source' of 'timer_overshoot' can only be 'assumed': a section that was measured holds its times");
-  CHECK(errors("[1MiB, [5ps,", "[1KiB, [5ps,") == "'copies': sizes must ascend from above 0");
+        "'source' of 'timer_overshoot' can only be 'assumed'; a measured section gives its times instead");
+  CHECK(errors("[1MiB, [5ps,", "[1KiB, [5ps,") == "'copies': sizes must be above 0 and in ascending order");
   CHECK(errors("bytes_each: 28", "bytes_each: 0").find("bytes_each") != std::string::npos);
   CHECK(errors("page_cache: false", "page_cash: false").find("page_cache") != std::string::npos);
   CHECK(errors("call: ", "cal: ").find("missing key 'call' in 'fit'") == 0);
@@ -199,7 +200,7 @@ TEST_CASE("wrong profiles are refused at the place") {
   const auto checked = check(changed);
   CHECK(checked.ok());
   REQUIRE(checked.warnings.size() == 1);
-  CHECK(checked.warnings[0].message == "the profile does not match its digest: it was changed after it was measured");
+  CHECK(checked.warnings[0].message == "the profile does not match its digest: it was edited after it was measured");
 
   const auto missing = errors_of(with(kHere, "this-machine", "{use: this-machine, profile: nowhere.yaml}"));
   REQUIRE(missing.size() == 1);

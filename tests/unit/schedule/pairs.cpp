@@ -57,7 +57,7 @@ TEST_CASE("a pair waits for what both of its halves need, and gives both results
 TEST_CASE("a pair is a forward and one backward that do not need each other") {
   const Problem problem = uniform_problem(1, 2, 1, Time(1), Time(1), Time(1), Time(0));
   const auto error = [&](const char* row) { return user_error([&] { replay(listed({row}), problem); }); };
-  check_contains(error("(0F0;0B0)OVERLAP_F_B,0F1,0B1"), "cell 0 (0B0): comes before its forward");
+  check_contains(error("(0F0;0B0)OVERLAP_F_B,0F1,0B1"), "cell 0 (0B0): runs before its forward");
   check_contains(error("0F0,(0F1;0F1)OVERLAP_F_B"), "cell 1: 0F1 is marked to overlap with 0F1; a pair is a forward");
   check_contains(error("0F0,0I0,(0F1;0W0)OVERLAP_F_B"), "0F1 is marked to overlap with 0W0");
   check_contains(error("0F0,(0F1"), "0F1 is marked to overlap with the end of the program");
@@ -95,7 +95,7 @@ TEST_CASE("two directions are two chains") {
   CHECK(ends(first_of_chain) == std::vector<bool>{true, false, true, false});
   CHECK(ends(last_of_chain) == std::vector<bool>{false, true, false, true});
   problem.microbatches = 3;
-  check_contains(user_error([&] { check(schedule, problem); }), "3 micro-batches cannot be halved");
+  check_contains(user_error([&] { check(schedule, problem); }), "3 micro-batches cannot be split evenly");
 }
 
 TEST_CASE("a wave goes down and up the ranks") {
@@ -155,8 +155,8 @@ TEST_CASE("pieces run forwards in order and backwards against it") {
     return user_error([&] { replay(schedule, problem); });
   };
   CHECK(error("0F0,0F1,0B1,0B0") == "");
-  check_contains(error("0F1,0F0,0B1,0B0"), "cell 0 (0F1): comes before the forward of the piece before it");
-  check_contains(error("0F0,0F1,0B0,0B1"), "cell 2 (0B0): comes before the gradient of the next piece");
+  check_contains(error("0F1,0F0,0B1,0B0"), "cell 0 (0F1): runs before the forward of the previous piece");
+  check_contains(error("0F0,0F1,0B0,0B1"), "cell 2 (0B0): runs before the gradient of the next piece");
 }
 
 TEST_CASE("without a flush: versions, staleness and the pace of the full pipeline") {
@@ -175,7 +175,7 @@ TEST_CASE("without a flush: versions, staleness and the pace of the full pipelin
   problem.forward[2] = Time(40);
   CHECK(registry().at("pipedream").asynchrony(problem).steady_state == Time(60));
   problem.microbatches = 3;
-  check_contains(user_error([&] { check(registry().at("pipedream-2bw"), problem); }), "take at least 4");
+  check_contains(user_error([&] { check(registry().at("pipedream-2bw"), problem); }), "use at least 4");
 }
 
 TEST_CASE("the pace of the full pipeline is what long runs settle at") {

@@ -157,18 +157,19 @@ TEST_CASE("illegal orders name rank, cell and action") {
     return user_error([&] { replay(listed(ranks), problem); });
   };
   const std::string good1 = "1F0,1B0,1F1,1B1";
-  check_contains(message({"0F0,0F0", good1}, two), "rank 0, cell 1 (0F0): this forward has run before");
-  check_contains(message({"0F0,0F1,0B0,0B0", good1}, two), "rank 0, cell 3 (0B0): this gradient has run before");
-  check_contains(message({"0F0,0F1,0B0,0W0", good1}, two), "rank 0, cell 3 (0W0): this weight gradient has run before");
-  check_contains(message({"0B0", good1}, two), "rank 0, cell 0 (0B0): comes before its forward 0F0");
-  check_contains(message({"0F0,0W0", good1}, two), "rank 0, cell 1 (0W0): comes before its input gradient 0I0");
-  check_contains(message({"0F0,1F0", good1}, two), "rank 0, cell 1 (1F0): stage 1 lies on rank 1");
+  check_contains(message({"0F0,0F0", good1}, two), "rank 0, cell 1 (0F0): this forward is already done");
+  check_contains(message({"0F0,0F1,0B0,0B0", good1}, two), "rank 0, cell 3 (0B0): this gradient is already done");
+  check_contains(message({"0F0,0F1,0B0,0W0", good1}, two),
+                 "rank 0, cell 3 (0W0): this weight gradient is already done");
+  check_contains(message({"0B0", good1}, two), "rank 0, cell 0 (0B0): runs before its forward 0F0");
+  check_contains(message({"0F0,0W0", good1}, two), "rank 0, cell 1 (0W0): runs before its input gradient 0I0");
+  check_contains(message({"0F0,1F0", good1}, two), "rank 0, cell 1 (1F0): stage 1 is on rank 1");
   check_contains(message({"0F2", good1}, two), "rank 0, cell 0 (0F2): there is no micro-batch 2; the last one is 1");
   check_contains(message({"7F0", good1}, two), "rank 0, cell 0 (7F0): there is no stage 7; the last one is 1");
 
   const Problem chunks = uniform_problem(1, 1, 2, Time(1), Time(1), Time(1), Time(0));
-  check_contains(message({"1F0"}, chunks), "rank 0, cell 0 (1F0): comes before 0F0 of the same rank");
-  check_contains(message({"0F0,1F0,0B0"}, chunks), "(0B0): comes before the gradient of stage 1 of the same rank");
+  check_contains(message({"1F0"}, chunks), "rank 0, cell 0 (1F0): runs before 0F0 on the same rank");
+  check_contains(message({"0F0,1F0,0B0"}, chunks), "(0B0): runs before the gradient of stage 1 on the same rank");
 }
 
 TEST_CASE("incomplete orders") {
@@ -180,10 +181,9 @@ TEST_CASE("incomplete orders") {
   check_contains(message({"0F0,0F1,0B0,0I1", "1F0,1B0,1F1,1B1"}),
                  "without the weight gradient of stage 0, micro-batch 1");
   check_contains(message({"0F0,0B0", "1F0,1B0"}), "without the forward of stage 0, micro-batch 1");
-  check_contains(
-      message({"0F0,0B0", "1F0,1B0,1F1,1B1"}),
-      "rank 1 at cell 2: 1F1 waits for the activation of micro-batch 1 from stage 0 on rank 0, whose program "
-      "has ended without it");
+  check_contains(message({"0F0,0B0", "1F0,1B0,1F1,1B1"}),
+                 "rank 1 at cell 2: 1F1 waits for the activation of micro-batch 1 from stage 0 on rank 0, which ends "
+                 "without running it");
 }
 
 TEST_CASE("a deadlock names what every rank waits for") {

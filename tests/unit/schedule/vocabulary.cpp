@@ -1,4 +1,4 @@
-// A vocabulary cut over the pipeline's ranks (arXiv 2411.05288): two ranks and two micro-batches, solved by hand.
+// A vocabulary split over the pipeline's ranks (arXiv 2411.05288): two ranks and two micro-batches, solved by hand.
 #include <algorithm>
 
 #include "listed.hpp"
