@@ -1,5 +1,5 @@
 // The budget of the page, measured in this browser on this machine, beside the native program in the same run: what travels
-// (at most 3 MB, held by tests/page.test.js), the first picture (1.5 s), and from a slider to its picture for 16 ranks and 64
+// (at most 3 MB, held by tests/page.test.js), the first picture (1 s), and from a slider to its picture for 16 ranks and 64
 // micro-batches (50 ms). `tools/web speed` prints it. Where others have the cores, what passes on the clock says little.
 import {execFileSync} from "node:child_process";
 import {cpus, loadavg} from "node:os";
@@ -20,7 +20,7 @@ async function firstPicture(chromium, from) {
     times.push(await page.evaluate(() => performance.now()));
     await page.close();
   }
-  say(`first picture, ${from}`, times, 1500);
+  say(`first picture, ${from}`, times, 1000);
 }
 
 // Processor time in ms of `count` runs of a native command line, each a process.

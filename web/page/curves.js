@@ -1,5 +1,5 @@
 // Curves over several answers, or over what was recorded: the one kind of picture that the page draws by itself.
-import {element} from "./dom.js";
+import {element, scrolling} from "./dom.js";
 
 const kHigh = 300, kLeft = 64, kRight = 92, kTop = 14, kBottom = 46;
 const svgNamespace = "http://www.w3.org/2000/svg";
@@ -54,6 +54,5 @@ export function curves({title, x, y, lines}) {
     svg.append(text({x: at(line.points.at(-1)[0]) + 8, y: names.find(one => one.i === i).y - over + 4}, line.name,
                     {class: `name curve-${i % 5}${line.current ? " current" : ""}`}));
   });
-  return element("figure", {}, element("figcaption", {}, title),
-                 element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title}, svg));
+  return element("figure", {}, element("figcaption", {}, title), scrolling("picture", title, svg).frame);
 }

@@ -27,13 +27,22 @@ function merged(svg) {
   return {boxes, svg: first.replace(/<path data-boxes="((#\w+)[^"]*)"\/>/g, (_, key, fill) => `<path fill="${fill}" d="${paths.get(key).join("")}"/>`)};
 }
 
-// A picture that the program drew. It is its own markup; it may be wider than the page, so it scrolls by itself, also by
-// keys. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes,
+// What may be wider than the page scrolls by itself, also by keys. While there is more to the right, its edge says so.
+export function scrolling(what, title, ...children) {
+  const inside = element("div", {class: what, tabindex: 0, role: "group", "aria-label": title}, ...children);
+  const frame = element("div", {class: "frame"}, inside);
+  const tell = () => frame.classList.toggle("more", inside.scrollWidth - inside.clientWidth - inside.scrollLeft > 1);
+  inside.addEventListener("scroll", tell, {passive: true});
+  new ResizeObserver(tell).observe(inside);
+  return {frame, inside};
+}
+
+// A picture that the program drew. It is its own markup. What a shape says under the pointer is kept beside the picture, not in an element of each of thousands of shapes,
 // and many boxes are few paths: what is not there is not read, styled and laid out while somebody moves a slider.
 export function picture(drawn, title) {
   // What was set stands beside the picture, and would not fit into its heading, which may have several lines.
   const svg = drawn.replace(/(<text[^>]*>[^<]*?) \(with (?:[^<]|<\/text>\s*<text[^>]*>)*?\)(?=[^<)]*<\/text>)/, "$1");
-  const frame = element("div", {class: "picture", tabindex: 0, role: "group", "aria-label": title});
+  const {frame: outside, inside: frame} = scrolling("picture", title);
   const words = element("span");
   const say = tip => {
     words.innerHTML = tip ?? "";  // as markup has it: &lt; and the like
@@ -54,7 +63,7 @@ export function picture(drawn, title) {
   }
   // It shrinks until its smallest letters have 9 pixels, and is scrolled then.
   frame.firstElementChild.style.minWidth = `${frame.firstElementChild.viewBox.baseVal.width * .8}px`;
-  return element("figure", {}, element("figcaption", {}, title), frame);
+  return element("figure", {}, element("figcaption", {}, title), outside);
 }
 
 // {caption, columns: [text], rows: [{cells: [text or {text, value}], current, pick}]}: `value` is the number as the program
@@ -70,9 +79,8 @@ export function table({caption, columns, rows}) {
     });
     return element("tr", {"aria-current": row.current ? "true" : null}, cells);
   });
-  return element("div", {class: "table", tabindex: 0, role: "group", "aria-label": caption},
-                 element("table", {}, element("caption", {}, caption), element("thead", {}, head),
-                         element("tbody", {}, body)));
+  const all = element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, body));
+  return element("div", {class: "table"}, scrolling("rows", caption, all).frame);
 }
 
 export function note(text) {

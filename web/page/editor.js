@@ -1,6 +1,6 @@
 // The free editor: any shipped file, edited, given to any command; errors are those of the program, and lead to their line.
 import {Stopped} from "./core.js";
-import {element, picture} from "./dom.js";
+import {element, picture, scrolling} from "./dom.js";
 import {commandLine} from "./lesson.js";
 import {packText, unpackText} from "./share.js";
 
@@ -141,7 +141,7 @@ export class EditorView {
       element("p", {class: "note"}, element("code", {}, commandLine(words)), ` — exit status ${status}, ${ms.toFixed(0)} ms`),
       lines.length ? element("div", {class: status > 1 ? "complaint" : "warning", role: "alert"}, lines) : null,
       svg ? picture(svg, `Picture of ${words[0]}`) : null,
-      out ? element("pre", {class: "report", tabindex: 0, role: "group", "aria-label": "Report"}, out) : null,
+      out ? scrolling("report", "Report", element("pre", {}, out)).frame : null,
     ].filter(Boolean));
   }
 

@@ -7,6 +7,7 @@ import {element} from "./dom.js";
 import {form} from "./controls.js";
 import {TasksView} from "./tasks.js";
 
+const kScrolls = ".picture, .rows";
 const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 export const commandLine = words => ["rehearse", ...words].map(quoted).join(" ");
 
@@ -90,9 +91,9 @@ export class LessonView {
     const lines = terminal(commands);
     lines.open = this.#open;
     lines.addEventListener("toggle", () => { this.#open = lines.open; });
-    const scrolled = [...this.#results.querySelectorAll(".picture")].map(({scrollLeft}) => scrollLeft);
+    const scrolled = [...this.#results.querySelectorAll(kScrolls)].map(({scrollLeft}) => scrollLeft);
     this.#results.replaceChildren(...[shown].flat().filter(Boolean), lines);
-    this.#results.querySelectorAll(".picture").forEach((frame, i) => { if (scrolled[i]) frame.scrollLeft = scrolled[i]; });
+    this.#results.querySelectorAll(kScrolls).forEach((frame, i) => { if (scrolled[i]) frame.scrollLeft = scrolled[i]; });
     this.#results.getBoundingClientRect();  // laid out: what is left is to paint
     this.#results.dataset.ms = (performance.now() - this.#since).toFixed(1);
     this.#tasks.answered(state, solvable);

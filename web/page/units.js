@@ -16,10 +16,9 @@ function inUnits(value, units) {
 const cell = (value, text) => value === null || value === undefined ? {text: "–"} : {value, text: text(value)};
 
 export const seconds = value => cell(value, v => inUnits(v, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]]));
+// All sizes of a page, held or sent, have one unit; rates are decimal, as those of links are told.
 export const gibibytes = value => cell(value, v => inUnits(v, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"],
                                                                  [2 ** 10, "KiB"], [1, "B"]]));
-// Decimal, as volumes on links and states of papers are told.
-export const gigabytes = value => cell(value, v => inUnits(v, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]));
 export const rate = value => cell(value, v => inUnits(v, [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1, "B/s"]]));
 export const percent = value => cell(value, v => `${(100 * v).toFixed(1)} %`);
 export const number = (value, digits = 3) => cell(value, v => rounded(v, digits));

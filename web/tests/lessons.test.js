@@ -96,6 +96,14 @@ for (const lesson of lessons) {
             scroll: document.documentElement.scrollWidth, client: document.documentElement.clientWidth,
             theme: document.documentElement.dataset.theme}));
           assert.ok(scroll <= client, `${scroll} pixels wide on ${client}`);
+          // What is wider than its frame says so at its edge, until its end is in sight.
+          const told = end => page.waitForFunction(end => [...document.querySelectorAll(".results .frame > *")].every(inside => {
+            if (end) inside.scrollLeft = inside.scrollWidth;
+            const more = inside.scrollWidth - inside.clientWidth > 1 && !end;
+            return inside.parentElement.classList.contains("more") === more;
+          }), {polling: 20}, end);
+          await told(false);
+          await told(true);
           assert.equal(theme, dark ? "dark" : "light");
           assert.deepEqual(page.mistakes, []);
           await page.close();

@@ -16,7 +16,7 @@ export const solutions = {
             wire: {wire: "25GB/s", sequence: "131072"}},
   recompute: {long: {sequence: "32768", mode: "full"}, price: "a third", cheap: {attention: "unfused", mode: "selective"},
     flash: "nothing"},
-  offload: {efficiency: {steps: "32"}, bottleneck: "the memory", disk: {optimizer: "nvme", steps: "16"},
+  offload: {efficiency: {steps: "32"}, bottleneck: "the host memory", disk: {optimizer: "nvme", steps: "16"},
     without: "about seven times"},
   reshard: {once: {from: "S0RR", to: "RRR", strategy: "local-allgather"}, planner: "nearly twice as long", free: {from: "S0RR",
     to: "S0RR"},

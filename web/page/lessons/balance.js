@@ -36,7 +36,7 @@ export default {
     {key: "skew", label: "Skew of the loads", value: 0.8, min: 0, max: 2, step: 0.1},
     {key: "gpus", label: "GPUs", value: "8", steps: ["4", "8", "16"]},
     {key: "nodes", label: "Nodes", value: "2", steps: ["1", "2", "4"]},
-    {key: "spare", label: "Slots of a GPU for more copies", value: 1, min: 0, max: 4, step: 1},
+    {key: "spare", label: "Spare slots per GPU", value: 1, min: 0, max: 4, step: 1},
   ],
   commands(s) {
     const one = method => ({...asked(s, method, "--svg", `${method}.svg`), made: [`${method}.svg`]});
@@ -49,7 +49,7 @@ export default {
     return [
       picture(best.made["best.svg"], "Loads of the GPUs with the best placement found"),
       picture(eplb.made["eplb.svg"], "Loads of the GPUs as EPLB places the experts"),
-      table({caption: "Load of the heaviest GPU over the mean", columns: ["", "EPLB", "Best found", "No placement is below"],
+      table({caption: "Load of the heaviest GPU over the mean", columns: ["", "EPLB", "Best found", "Lower bound"],
         rows}),
       note(`${experts} experts in each of four layers, ${whole(best.json.phy2log[0].length).text} copies in all.`),
     ];

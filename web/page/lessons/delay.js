@@ -24,10 +24,10 @@ export default {
   text: `<p>Workers may push gradients to servers, which update and send parameters back. Where all wait for the slowest worker,
     training is <em>synchronous</em>; a <em>delay</em> of d lets a worker compute with parameters that lack the last d updates. Steps get
     shorter where somebody is slow, and each step learns less. The first table is predicted for a GPT on eight A100; the losses
-    were trained on a CPU with a tiny GPT, for a page cannot train. PipeDream delays inside a pipeline: early stages compute with
+    come from a tiny GPT trained on a CPU, because a page cannot train. PipeDream delays inside a pipeline: early stages compute with
     weights that are older, and keep a version for each micro-batch under way.</p>`,
   controls: [
-    {key: "slow", label: "Worker 5 takes, times as long", value: "1.5", steps: ["1", "1.25", "1.5", "2", "3"]},
+    {key: "slow", label: "Slowdown of worker 5 (factor)", value: "1.5", steps: ["1", "1.25", "1.5", "2", "3"]},
     {key: "servers", label: "Servers", value: "4", steps: ["1", "2", "4", "8"]},
     {key: "delay", label: "Delay in the picture", value: "0", steps: delays, unit: "steps"},
     {key: "rate", label: "Learning rate of the curves", value: "0.5", steps: Object.keys(delayed).sort()},
@@ -51,9 +51,9 @@ export default {
     const line = (name, key, x, y, current) => ({name, current, points: x.map((one, i) => [one, y[i]])});
     const {weight_versions: versions, staleness} = pipe.json;
     return [
-      table({caption: "GPT 350M on eight A100", columns: ["", "Step", "Steps in a second", "Gradients are late by (mean)",
+      table({caption: "GPT 350M on eight A100", columns: ["", "Step", "Steps per second", "Gradients are late by (mean, steps)",
         "Versions in use",
-                                                          "On the device", "Waiting", "Loss after 60 steps"], rows}),
+                                                          "On the device", "Waiting (share)", "Loss after 60 steps"], rows}),
       curves({title: `Loss by steps, learning rate ${s.rate} (recorded)`, x: {label: "steps"}, y: {label: "loss", from: 0, to: 6},
               lines: delays.map(delay => line(`delay ${delay}`, delay, steps(delayed[s.rate][delay]), delayed[s.rate][delay],
                 delay === s.delay))}),
@@ -74,16 +74,15 @@ export default {
     ];
   },
   tasks: [
-    {id: "synchronous", ask: `Worker 5 is slow. By how much does a synchronous step (delay 0) take longer than with eight equal
-     workers?`,
+    {id: "synchronous", ask: `Worker 5 is slow. How much longer does a synchronous step (delay 0) take than with eight equal workers?`,
      options: ["hardly", "by about an eighth: one of eight is slow", "by about as much as worker 5 is slower"],
      commands: () => ({slow: compared({servers: "4", slow: "1.5"}), even: compared({servers: "4", slow: "1"})}),
      right: ({slow, even}) => least([1, 1 + .5 / 8, 1.5].map(ratio =>
        Math.abs(slow.json.rows[0].iteration_s / even.json.rows[0].iteration_s - ratio))),
      hints: ["Set the slow worker to 1, then to 1.5, and compare the first row."],
-     why: ({slow, even}) => `${seconds(even.json.rows[0].iteration_s).text} become ${seconds(slow.json.rows[0].iteration_s).text}:
+     why: ({slow, even}) => `${seconds(even.json.rows[0].iteration_s).text} becomes ${seconds(slow.json.rows[0].iteration_s).text}:
        everybody waits for the slowest.`},
-    {id: "hide", ask: `Worker 5 at 1.5 times: find servers and a delay with which a step takes hardly longer (1 %) than worker 5
+    {id: "hide", ask: `Worker 5 at 1.5 times: choose servers and a delay so that a step takes at most 1 % longer than worker 5
      computes.`,
      check: (s, {timeline: {json}}) => {
        const busy = Math.max(...json.ranks.map(rank => rank.busy_s));
@@ -94,10 +93,10 @@ export default {
      hints: ["A delay hides the way to the servers and back.", "With four servers, choose the row of delay 1."],
      why: `With a delay the next step begins while gradients travel. What stays is the slow worker itself: a bounded delay only
        lends time.`},
-    {id: "steps", ask: "Learning rate 1: one delay diverges. Which of the others has learned least after 60 steps?",
+    {id: "steps", ask: "Learning rate 1: one delay diverges. Which of the others has learned the least after 60 steps?",
      options: delays.map(delay => `delay ${delay}`),
      right: () => least(delays.map(delay => last("1", delay)), loss => loss < delayed["1"]["0"][0] ? -loss : 0),
-     hints: ["Set the learning rate of the curves to 1. One of the curves leaves the picture."],
+     hints: ["Set the learning rate of the curves to 1. One curve leaves the picture."],
      why: () => `After 60 steps: ${delays.map(delay => `${last("1", delay).toPrecision(3)} with ${delay}`).join(", ")}. The larger
        the step, the less delay it bears.`},
     {id: "time", ask: "Learning rate 0.5, worker 5 at 1.5 times, 4 servers: which delay reaches a loss of 1 first by the clock?",

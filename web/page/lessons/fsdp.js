@@ -1,6 +1,6 @@
 import {picture, table} from "../dom.js";
 import {least, wanted} from "../tasks.js";
-import {gibibytes, gigabytes, percent, seconds, yes} from "../units.js";
+import {gibibytes, percent, seconds, yes} from "../units.js";
 
 const scenario = "scenarios/llama3-8b-dgx-h100.yaml";
 const prefetches = ["0", "1", "2", "4"];
@@ -24,10 +24,10 @@ export default {
     two gathers and costs memory. Llama 3 8B, one sequence to a GPU, on DGX H100.</p>`,
   controls: [
     {key: "prefetch", label: "Layers gathered ahead, in the picture", value: "0", steps: prefetches},
-    {key: "reshard", label: "Dropped between forward and backward", value: "yes", options: ["yes", "no"]},
+    {key: "reshard", label: "Parameters dropped between forward and backward", value: "yes", options: ["yes", "no"]},
     {key: "nodes", label: "Nodes of 8 GPUs", value: "2", steps: ["1", "2", "4", "8", "16"]},
     {key: "sequence", label: "Tokens of a sequence", value: "8192", steps: ["1024", "2048", "4096", "8192"]},
-    {key: "nic", label: "NIC of a GPU", value: "50GB/s", steps: ["6.25GB/s", "12.5GB/s", "25GB/s", "50GB/s", "100GB/s"]},
+    {key: "nic", label: "Rate of a GPU's NIC", value: "50GB/s", steps: ["6.25GB/s", "12.5GB/s", "25GB/s", "50GB/s", "100GB/s"]},
   ],
   commands: s => ({
     prefetches: compared(s),
@@ -42,17 +42,17 @@ export default {
               ...run.error ? [run.error]
                            : [seconds(run.iteration_s), percent(run.mfu), seconds(run.breakdown_s.data_comm),
                              percent(run.breakdown_s.data_comm / run.iteration_s),
-                              gigabytes(run.traffic.per_gpu_bytes.data), gibibytes(run.ranks[0].memory_bytes.parameters),
+                              gibibytes(run.traffic.per_gpu_bytes.data), gibibytes(run.ranks[0].memory_bytes.parameters),
                                 gibibytes(run.peak_memory_bytes.device), yes(run.fits)]]}));
     return [
       table({caption: `One step on ${8 * s.nodes} GPUs`, columns: ["", "Iteration", "MFU", "Waits for parameters and gradients",
-        "of the step", "Sent",
+        "Share of the step", "Sent",
                                                               "Parameters at the peak", "On the device", "Fits"], rows}),
       picture(memory.made["memory.svg"], `Memory of a GPU; layers gathered ahead: ${s.prefetch}`),
     ];
   },
   tasks: [
-    {id: "hide", ask: `As at first (two nodes, 8,192 tokens, 50 GB/s): bring the waiting below 2 % of the step, with as little
+    {id: "hide", ask: `With the initial settings (two nodes, 8,192 tokens, 50 GB/s), bring the waiting below 2 % of the step, with as little
      memory as possible.`,
      check: (s, {prefetches: all}) => {
        const run = rowOf(all, s.prefetch), enough = all.json.rows.filter(one => waits(one) < .02);
@@ -60,24 +60,24 @@ export default {
          "Change the prefetch only."],
                      [waits(run) < .02, `${percent(waits(run)).text} of the step waits.`],
                      [waits(run) >= .02 || enough.every(one => one.peak_memory_bytes.device >= run.peak_memory_bytes.device),
-                       "Less memory would do."]);
+                       "Less memory is enough."]);
      },
      hints: ["The wait is there because a layer asks for its parameters when it needs them."],
      why: ({prefetches: all}, s) => `${s.prefetch} ahead: ${percent(waits(rowOf(all, s.prefetch))).text}. A layer computes for
        longer than the next one travels, so more ahead only takes memory.`},
-    {id: "keep", ask: "What does it save to keep parameters between forward and backward, of all that is sent?",
+    {id: "keep", ask: "Keeping parameters between forward and backward: how much of the traffic does it save?",
      options: ["nothing", "about a quarter", "about a half"], commands: () => ({drop: compared(usual), keep: compared({...usual,
        reshard: "no"})}),
      right: ({drop, keep}) => least([1, .75, .5].map(ratio =>
        Math.abs(keep.json.rows[1].traffic.per_gpu_bytes.data / drop.json.rows[1].traffic.per_gpu_bytes.data - ratio))),
      hints: ["Parameters are gathered twice in 16 bits, gradients reduced once in 32."],
-     why: ({drop, keep}) => `${gigabytes(drop.json.rows[1].traffic.per_gpu_bytes.data).text} become
-       ${gigabytes(keep.json.rows[1].traffic.per_gpu_bytes.data).text}, and the device holds
-       ${gibibytes(keep.json.rows[1].peak_memory_bytes.device).text} in place of
+     why: ({drop, keep}) => `${gibibytes(drop.json.rows[1].traffic.per_gpu_bytes.data).text} becomes
+       ${gibibytes(keep.json.rows[1].traffic.per_gpu_bytes.data).text}, and the device holds
+       ${gibibytes(keep.json.rows[1].peak_memory_bytes.device).text} instead of
        ${gibibytes(drop.json.rows[1].peak_memory_bytes.device).text}.`},
     {id: "short", ask: `Two nodes, 50 GB/s, one layer ahead: find sequences with which more than 8 % of the step waits all the
      same.`,
-     check: (s, {prefetches: all}) => wanted([s.nodes === "2" && s.nic === "50GB/s", "Leave nodes and NICs."], [s.prefetch === "1",
+     check: (s, {prefetches: all}) => wanted([s.nodes === "2" && s.nic === "50GB/s", "Keep two nodes and NICs of 50 GB/s."], [s.prefetch === "1",
        "Select one layer ahead."],
                                              [waits(rowOf(all, "1")) > .08, `${percent(waits(rowOf(all, "1"))).text} of the step
                                                waits.`]),
@@ -92,8 +92,8 @@ export default {
        return ratio < .8 ? 0 : ratio < 2 ? 1 : 2;
      },
      hints: ["(n − 1)/n of all parameters come from others, for n GPUs."],
-     why: ({few, many}) => `${gigabytes(few.json.rows[1].traffic.per_gpu_bytes.data).text} and
-       ${gigabytes(many.json.rows[1].traffic.per_gpu_bytes.data).text}; the device holds
+     why: ({few, many}) => `${gibibytes(few.json.rows[1].traffic.per_gpu_bytes.data).text} and
+       ${gibibytes(many.json.rows[1].traffic.per_gpu_bytes.data).text}; the device holds
        ${gibibytes(few.json.rows[1].peak_memory_bytes.device).text} and
        ${gibibytes(many.json.rows[1].peak_memory_bytes.device).text}.`},
   ],

@@ -24,12 +24,12 @@ export default {
     deadline and an objective, and <code>plan</code> searches all layouts, leaves out what does not fit and proves that no other is
     better. Here Llama 3 8B may train on 1 to 16 DGX H100 with 1, 2 or 4 GPUs to a layer.</p>`,
   controls: [
-    {key: "objective", label: "Wanted", value: "cost", options: ["cost", "time", "gpus"], texts: ["the cheapest", "the quickest",
+    {key: "objective", label: "Objective", value: "cost", options: ["cost", "time", "gpus"], texts: ["the cheapest", "the quickest",
       "the fewest GPUs"]},
-    {key: "deadline", label: "Within", value: "30d", steps: deadlines, texts: deadlines.map(one => one === "1d" ? "1 day"
+    {key: "deadline", label: "Deadline", value: "30d", steps: deadlines, texts: deadlines.map(one => one === "1d" ? "1 day"
       : one.replace("d", " days"))},
     {key: "tokens", label: "Tokens", value: "100B", steps: ["50B", "100B", "200B", "400B"]},
-    {key: "price", label: "A GPU costs, for an hour", value: "2", steps: ["1", "2", "3", "4"], unit: "USD"},
+    {key: "price", label: "Price of a GPU-hour", value: "2", steps: ["1", "2", "3", "4"], unit: "USD"},
     {key: "margin", label: "Memory to leave free", value: "5%", steps: ["0%", "5%", "10%", "25%", "50%", "70%"]},
     {key: "recompute", label: "Recomputation", value: "selective", options: ["none", "selective", "full"]},
   ],
@@ -41,9 +41,9 @@ export default {
     // Of each number of nodes the cheapest, also those that are too late.
     const cost = [...json.pareto].sort((a, b) => a.days - b.days);
     return [
-      table({caption: json.limits.met ? "The best, and those behind it" : "Nothing keeps to the limits; the nearest",
-             columns: ["Layout", "Iteration", "Takes", "Costs", "GPUs", "On the device"], rows}),
-      cost.length > 1 ? curves({title: "What is not beaten in time, cost and memory at once", x: {label: "days"},
+      table({caption: json.limits.met ? "The best layouts" : "No layout meets the limits; the nearest ones",
+             columns: ["Layout", "Iteration", "Duration", "Cost", "GPUs", "On the device"], rows}),
+      cost.length > 1 ? curves({title: "The trade-off of time and cost (Pareto front)", x: {label: "days"},
         y: {label: "thousand USD"},
                                 lines: ["1", "2", "4"].map(tensor => ({name: `tensor ${tensor}`, dots: true,
                                   points: cost.filter(row => String(of(row).tensor) === tensor).map(row => [row.days,
@@ -54,12 +54,12 @@ export default {
     ];
   },
   tasks: [
-    {id: "budget", ask: `There are 5,700 USD for 100 billion tokens, at 2 USD for a GPU and hour. Which is the shortest of these
-     deadlines that can be kept?`,
+    {id: "budget", ask: `There are 5,700 USD for 100 billion tokens, at 2 USD per GPU-hour. Which of these deadlines is the
+     shortest that can be kept?`,
      check(s, {plan: {json}}) {
        const sooner = deadlines[deadlines.indexOf(s.deadline) - 1], budget = 5700;
        return wanted([s.tokens === "100B" && s.price === "2" && s.margin === "5%" && s.recompute === "selective",
-         "Leave tokens, price, memory and recomputation as at first."],
+         "Set tokens, price, memory and recomputation back to their initial values."],
                      [s.objective === "cost", "Ask for the cheapest."],
                      [json.limits.met && json.top[0].job.cost <= budget, json.top.length > 0 ? `The cheapest in time costs
                        ${dollars(json.top[0].job.cost).text}.` : "Nothing is in time."],
@@ -69,7 +69,7 @@ export default {
      hints: ["Shorten the deadline and watch the cost of the first row."],
      why: ({plan: {json}}, s) => `${s.deadline.replace("d", " days")}: ${named(json.top[0])} takes
        ${days(json.top[0].job.days).text} and costs ${dollars(json.top[0].job.cost).text}.`},
-    {id: "double", ask: "From 4 to 16 nodes, four times the GPUs: what becomes of the cost of the training?",
+    {id: "double", ask: "From 4 to 16 nodes, four times the GPUs: what happens to the cost of the training?",
      options: ["about a quarter", "about the same", "up by a tenth to a quarter", "about four times"],
      commands: () => ({plan: asked({deadline: "90d"})}),
      right({plan: {json}}) {
@@ -81,7 +81,7 @@ export default {
      hints: ["Costs are GPUs times days. How much longer than a quarter does it take?"],
      why({plan: {json}}) {
        const cheapest = nodes => Math.min(...json.pareto.filter(row => of(row).nodes === nodes).map(row => row.cost));
-       return `${dollars(cheapest(4)).text} become ${dollars(cheapest(16)).text}: with fewer sequences for each GPU, gradients are
+       return `${dollars(cheapest(4)).text} becomes ${dollars(cheapest(16)).text}: with fewer sequences for each GPU, gradients are
          sent for less work.`;
      }},
     {id: "memory", ask: `Leave enough memory free that the cheapest plan shares each layer among two GPUs, within 30 days, without

@@ -60,8 +60,8 @@ export default {
        tokens.`], [s.micro === "1" && s.attention === "flash", "One at a time, with flash."],
                                         [runOf(all, s.mode).fits, `${s.mode}: the device would have to hold
                                           ${gibibytes(runOf(all, s.mode).peak_memory_bytes.device).text}.`]),
-     hints: ["Which row fits?"],
-     why: ({modes: all}, s) => `${gibibytes(runOf(all, s.mode).peak_memory_bytes.device).text} in place of
+     hints: ["Which row fits the device?"],
+     why: ({modes: all}, s) => `${gibibytes(runOf(all, s.mode).peak_memory_bytes.device).text} instead of
        ${gibibytes(runOf(all, "none").peak_memory_bytes.device).text}, for
        ${seconds(runOf(all, s.mode).breakdown_s.recompute).text} of repeated work.`},
     {id: "price", ask: "How much longer does a step take with full recomputation than with none (8,192 tokens, flash)?",
@@ -69,7 +69,7 @@ export default {
      right: ({all}) => least([1.1, 4 / 3, 1.5, 2].map(ratio => Math.abs(Math.log(runOf(all, "full").iteration_s / runOf(all,
        "none").iteration_s / ratio)))),
      hints: ["A backward takes twice as long as a forward. Now there are two forwards."],
-     why: ({all}) => `${seconds(runOf(all, "none").iteration_s).text} become ${seconds(runOf(all, "full").iteration_s).text},
+     why: ({all}) => `${seconds(runOf(all, "none").iteration_s).text} becomes ${seconds(runOf(all, "full").iteration_s).text},
        ${percent(runOf(all, "full").iteration_s / runOf(all, "none").iteration_s - 1).text} more: a forward is a third of forward
        and backward, and the head is not repeated.`},
     {id: "cheap", ask: "Unfused attention, 8,192 tokens, one sequence at a time: choose the quickest that fits.",
@@ -78,10 +78,10 @@ export default {
        return wanted([s.attention === "unfused", "Attention is flash."], [s.sequence === "8192" && s.micro === "1",
          "One sequence of 8,192 tokens."],
                      [chosen.fits, `${s.mode} does not fit.`], [!chosen.fits || fitting.every(run =>
-                       run.iteration_s >= chosen.iteration_s), "Another is quicker."]);
+                       run.iteration_s >= chosen.iteration_s), "Another one is quicker."]);
      },
      hints: ["What is large and cheap in unfused attention? The scores: tokens times tokens."],
-     why: ({modes: all}, s) => `${s.mode}: ${gibibytes(runOf(all, "none").peak_memory_bytes.device).text} become
+     why: ({modes: all}, s) => `${s.mode}: ${gibibytes(runOf(all, "none").peak_memory_bytes.device).text} becomes
        ${gibibytes(runOf(all, s.mode).peak_memory_bytes.device).text}. Scores are large, and quickly computed again.`},
     {id: "flash", ask: "With flash attention and 8,192 tokens: how much of the device's memory does <em>selective</em> save?",
      options: ["nothing", "about a tenth", "about a half"], commands: () => ({all: compared(usual)}),

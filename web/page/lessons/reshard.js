@@ -32,13 +32,13 @@ export default {
     everywhere, S0 and S1 that it is cut over the rows (hosts) or the columns (GPUs of a host) of the mesh. Who of several holders
     sends, and in which order, decides how long it takes; the bound is what the busiest NIC has to carry in any case.</p>`,
   controls: [
-    {key: "source", label: "Mesh that sends", value: "[2, 4]", options: meshes},
-    {key: "from", label: "Cut there", value: "RS01R", options: specs},
-    {key: "destination", label: "Mesh that receives", value: "[2, 4]", options: meshes},
-    {key: "to", label: "Cut here", value: "S01RR", options: specs},
+    {key: "source", label: "Source mesh", value: "[2, 4]", options: meshes},
+    {key: "from", label: "Source layout", value: "RS01R", options: specs},
+    {key: "destination", label: "Destination mesh", value: "[2, 4]", options: meshes},
+    {key: "to", label: "Destination layout", value: "S01RR", options: specs},
     {key: "strategy", label: "Strategy", value: "broadcast", options: strategies},
     {key: "planner", label: "Planner", value: "best", options: planners},
-    {key: "nic", label: "A NIC for each", value: "host", options: ["host", "gpu"]},
+    {key: "nic", label: "One NIC for each", value: "host", options: ["host", "gpu"]},
   ],
   commands: s => ({plan: {...asked(s, s.planner, "--svg", "plan.svg"), made: ["plan.svg"]}, naive: asked(s, "naive")}),
   show({plan, naive}) {
@@ -47,7 +47,7 @@ export default {
     return [
       picture(plan.made["plan.svg"], "What every NIC does; the number is that of the piece"),
       table({caption: "The plan",
-             columns: ["Planner", "Time", "Bandwidth", "Elements over the busiest NIC", "No plan is below", "Pieces"],
+             columns: ["Planner", "Time", "Effective bandwidth", "Elements over the busiest NIC", "Lower bound (elements)", "Pieces"],
              rows: [row(plan, plan.json.planner), ...(plan.json.planner === "naive" ? [] : [row(naive, "naive")])]}),
       ...(plan.json.warnings ?? []).map(note),
     ];
@@ -56,14 +56,14 @@ export default {
     {id: "once", ask: `From S0RR to RRR, meshes [2, 4] and a NIC for a host: without broadcast, let the busiest NIC carry the
      tensor no more than once.`,
      check: (s, {plan: {json}}) => wanted([s.from === "S0RR" && s.to === "RRR" && s.source === "[2, 4]" &&
-       s.destination === "[2, 4]" && s.nic === "host", "This is another resharding."],
+       s.destination === "[2, 4]" && s.nic === "host", "This is not that resharding."],
                                           [!["broadcast", "auto"].includes(s.strategy), "Choose another strategy."],
                                           [json.makespan <= elements, `It carries the tensor
                                             ${number(json.makespan / elements).text} times.`]),
      hints: ["Send each host a part once, and let its GPUs gather over NVLink."],
      why: ({plan: {json}}) => `${seconds(json.time_s).text}. Sending to each GPU by itself carries the tensor four times through
        one NIC.`},
-    {id: "planner", ask: `The resharding as at first, from RS01R to S01RR: how much longer does the naive planner take than the
+    {id: "planner", ask: `The initial resharding, from RS01R to S01RR: how much longer does the naive planner take than the
      best?`,
      options: ["as long", "half as long again", "nearly twice as long", "four times as long"], commands: () => ({best: asked(usual,
        "best"), naive: asked(usual, "naive")}),
@@ -77,15 +77,15 @@ export default {
        "There is one piece."],
                                          [plan.json.time_s >= .999 * naive.json.time_s, `The best is
                                            ${percent(1 - plan.json.time_s / naive.json.time_s).text} quicker.`]),
-     hints: [`Where every host sends to one host and receives from one, nobody gets in the way.`,
+     hints: [`Where every host sends to one host and receives from one, nobody gets in anybody's way.`,
        "Cut both meshes in the same way."],
-     why: ({plan: {json}}) => `${json.tasks.length} pieces, and no NIC is wanted twice at a time.`},
-    {id: "nic", ask: "A NIC for each of the four GPUs of a host in place of one for the host, all else as at first. It takes …",
+     why: ({plan: {json}}) => `${json.tasks.length} pieces, and no NIC is needed twice at the same time.`},
+    {id: "nic", ask: "A NIC for each of the four GPUs of a host instead of one for the host, with all other settings as they were initially. It takes …",
      options: ["as long", "about half as long", "about a quarter"], commands: () => ({host: asked(usual, "best"),
        gpu: asked({...usual, nic: "gpu"}, "best")}),
      right: ({host, gpu}) => least([1, 2, 4].map(times => Math.abs(Math.log(host.json.time_s / gpu.json.time_s / times)))),
-     hints: ["Are all four GPUs of a host wanted?"],
-     why: ({host, gpu}) => `${seconds(host.json.time_s).text} become ${seconds(gpu.json.time_s).text}: every GPU has its part, so
+     hints: ["Do all four GPUs of a host receive something?"],
+     why: ({host, gpu}) => `${seconds(host.json.time_s).text} becomes ${seconds(gpu.json.time_s).text}: every GPU has its part, so
        all NICs work.`},
   ],
 };

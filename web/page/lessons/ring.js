@@ -19,7 +19,7 @@ function player(frame, steps) {
     groups.forEach(group => group.classList.toggle("to-come", Number(group.dataset.step) > at));
     groups.forEach(group => group.classList.toggle("now", Number(group.dataset.step) === at));
     slider.value = at;
-    said.textContent = at === 0 ? "at first" : `step ${at} of ${steps}`;
+    said.textContent = at === 0 ? "before the first step" : `step ${at} of ${steps}`;
     slider.setAttribute("aria-valuetext", said.textContent);
   };
   const pause = () => {
@@ -60,7 +60,7 @@ export default {
   controls: [
     {key: "algorithm", label: "Algorithm", value: "ring-all-reduce", options: algorithms},
     {key: "ranks", label: "Ranks", value: 4, min: 2, max: 8, step: 1},
-    {key: "node", label: "Of them in a node, at most", value: "all", steps: ["1", "2", "4", "all"]},
+    {key: "node", label: "Ranks per node, at most", value: "all", steps: ["1", "2", "4", "all"]},
     {key: "size", label: "Size of the array", value: "1GiB", steps: ["1KiB", "32KiB", "1MiB", "32MiB", "256MiB", "1GiB", "8GiB"]},
   ],
   commands(s) {
@@ -77,11 +77,11 @@ export default {
     return [
       drawn,
       table({caption: `On ${json.cluster}`,
-             columns: ["Algorithm", "Time", "Bandwidth on the bus", "Each rank sends", "Chunks", "Steps"],
+             columns: ["Algorithm", "Time", "Bus bandwidth", "Sent by each rank", "Chunks", "Steps"],
              rows: [{cells: [json.algorithm, seconds(json.time_s), rate(json.busbw_bytes_per_s),
                gibibytes(json.bytes_sent_per_rank),
                              whole(json.chunks), whole(json.steps.length)]}]}),
-      json.chosen_by_nccl ? note("NCCL would choose this one here.") : note("NCCL would choose another one here."),
+      json.chosen_by_nccl ? note("NCCL would choose this algorithm here.") : note("NCCL would choose another algorithm here."),
     ];
   },
   tasks: [
@@ -100,19 +100,19 @@ export default {
      hints: ["Watch the steps of the ring: what do the first half and the second do?"],
      why: answers => `${gibibytes(answers["ring-all-reduce"].json.bytes_sent_per_rank).text} either way: they are its two halves.
        ZeRO uses them one by one, so it sends no more.`},
-    {id: "small", ask: "Find an array and a machine for which NCCL would choose a tree and not a ring, and show it.",
+    {id: "small", ask: "Find a size and a layout for which NCCL would choose a tree instead of a ring, and show the tree.",
      check: (s, {one: {json}}) => wanted([s.algorithm === "tree-all-reduce", "Choose the tree."], [json.chosen_by_nccl,
-       "Here NCCL would choose another one."]),
+       "Here NCCL would choose another algorithm."]),
      hints: ["A tree has fewer steps, a ring sends less. When do steps matter more?",
-       "Small arrays, many ranks, one of them in a node."],
+       "Small arrays, many ranks, one rank per node."],
      why: ({one: {json}}) => `${json.steps.length} steps: with ${gibibytes(json.size_bytes).text} each step is mostly waiting for
        the first byte.`},
-    {id: "node", ask: "A ring of eight ranks and 1 GiB: four of them in a node in place of all eight. It takes …",
+    {id: "node", ask: "A ring of eight ranks, 1 GiB: with four ranks per node instead of all eight in one, it takes …",
      options: ["about as long", "about twice as long", "about eight times as long"],
      commands: () => ({all: asked("ring-all-reduce", "8", "8", "1GiB"), four: asked("ring-all-reduce", "8", "4", "1GiB")}),
      right: ({all, four}) => least([1, 2, 8].map(times => Math.abs(Math.log(four.json.time_s / all.json.time_s / times)))),
      hints: ["NCCL lays several rings, so that each of the four NICs carries one."],
-     why: ({all, four}) => `${seconds(all.json.time_s).text} become ${seconds(four.json.time_s).text}. A ring is as fast as its
+     why: ({all, four}) => `${seconds(all.json.time_s).text} becomes ${seconds(four.json.time_s).text}. A ring is as fast as its
        slowest link, and four NICs together are slower than NVLink.`},
   ],
 };

@@ -55,21 +55,21 @@ export default {
     const found = [["left.svg", left], ["right.svg", right]].filter(([, answer]) => answer?.json);
     return [
       ...found.map(([file, {made, json}]) => picture(made[file], facts(json))),
-      found.length ? table({caption: "What each takes",
-                            columns: ["Schedule", "Time", "Bubble", "Most held by a rank (micro-batches)",
-                              "No order is faster than"],
+      found.length ? table({caption: "Time and memory of each",
+                            columns: ["Schedule", "Time", "Bubble", "Peak memory of a rank (micro-batches)",
+                              "Lower bound of the time"],
                             rows: found.map(([, answer]) => row(answer))}) : null,
     ];
   },
   tasks: [
-    {id: "gpipe", ask: "Choose GPipe first and make its bubble 10 % or less, with four ranks and all times alike.",
-     check: (s, {left}) => wanted([s.left === "gpipe", "The first schedule is another."], [s.p === "4", `There are ${s.p} ranks.`],
-                                  [s.f === s.b && s.b === s.w && s.transfer === "0", "Times differ."],
+    {id: "gpipe", ask: "Choose GPipe as the first schedule and bring its bubble down to 10 %, with four ranks and equal times.",
+     check: (s, {left}) => wanted([s.left === "gpipe", "The first schedule is not GPipe."], [s.p === "4", `There are ${s.p} ranks.`],
+                                  [s.f === s.b && s.b === s.w && s.transfer === "0", "The times are not equal."],
                                   [left.json?.bubble_rate <= .1, `Its bubble is ${percent(left.json?.bubble_rate).text}.`]),
      hints: [`The bubble does not depend on how long a micro-batch takes, but on how many there are.`,
        "(K − 1)/(K + M − 1) for K ranks and M micro-batches."],
-     why: ({left: {json}}) => `${json.microbatches} micro-batches: filling and draining take three of their times, however many
-       there are. The price: rank 0 holds all ${Math.max(...json.peak_memory)} at once.`},
+     why: ({left: {json}}) => `${json.microbatches} micro-batches: filling and draining takes as long as three of them, however
+       many there are. The price: rank 0 holds all ${Math.max(...json.peak_memory)} at once.`},
     {id: "memory", ask: `Keep GPipe first, with 16 micro-batches or more. Find a second schedule whose bubble is no larger, and
      which holds no more micro-batches than there are ranks.`,
      check: (s, {left, right}) => wanted([s.left === "gpipe" && right, "Compare GPipe with another."], [Number(s.m) >= 16, `There
@@ -85,15 +85,15 @@ export default {
      right: answers => least(shortW.map(name => answers[name].json.bubble_rate)),
      hints: ["What zero-bubble schedules fill holes with is W.", "Set the times and try them as the second schedule."],
      why: answers => shortW.map(name => `${name}: ${percent(answers[name].json.bubble_rate).text}`).join(", ")
-       + ". Who may hold more micro-batches starts more of them before the first backward."},
+       + ". A schedule that may hold more micro-batches starts more of them before the first backward."},
     {id: "none", ask: `Find a schedule without any bubble that holds no more than 1F1B does: as many micro-batches as there are
      ranks, at least four.`,
      check: (s, {left, right}) => {
        const fits = [left, right].map(answer => answer?.json).filter(Boolean).map(json =>
          json.bubble_rate < 1e-6 && Math.max(...json.peak_memory) <= Number(s.p) + 1e-9);
-       return wanted([Number(s.p) >= 4, `There are ${s.p} ranks.`], [fits.some(Boolean), "Neither of the two does."]);
+       return wanted([Number(s.p) >= 4, `There are ${s.p} ranks.`], [fits.some(Boolean), "Neither schedule does."]);
      },
-     hints: ["Let every rank have two stages, one on the way down and one on the way back: a V.", "All three times must be alike."],
+     hints: ["Let every rank have two stages, one on the way down and one on the way back: a V.", "All three times must be equal."],
      why: `In a V the first rank also has the last stage, so a micro-batch comes back to where it began: all ranks hold as much,
        and W fills every hole.`},
   ],

@@ -44,27 +44,27 @@ export default {
     }));
     return [
       table({caption: "One step, by how many GPUs share each layer",
-             columns: ["", "Iteration", "MFU", "Computing", "Waits for tensor parallelism", "of the step",
+             columns: ["", "Iteration", "MFU", "Computing", "Waits for tensor parallelism", "Share of the step",
                        "Waits for gradients", "On the device", "Fits"], rows}),
       picture(groups.made["groups.svg"], "Who shares a layer with whom, and who is whose replica"),
       picture(memory.made["memory.svg"], `Memory of a GPU when ${s.degree} share each layer`),
     ];
   },
   tasks: [
-    {id: "fit", ask: "Four sequences at a time: share each layer among as few GPUs as fit.",
+    {id: "fit", ask: "Four sequences at a time: share each layer among as few GPUs as possible.",
      check: (s, {degrees: all}) => wanted([s.micro === "4", `Sequences at a time: ${s.micro}.`],
                                           [rowOf(all, s.degree).fits, `With ${s.degree} the device would hold
                                             ${gibibytes(rowOf(all, s.degree).peak_memory_bytes.device).text}.`],
                                           [degrees[all.json.rows.findIndex(run => run.fits)] === s.degree || !rowOf(all,
-                                            s.degree).fits, "Fewer would do."]),
+                                            s.degree).fits, "Fewer are enough."]),
      hints: ["The column “Fits” says it for every number of GPUs."],
      why: ({degrees: all}, s) => `${s.degree} GPUs: ${gibibytes(rowOf(all, s.degree).peak_memory_bytes.device).text}. Twice as many
-       would fit, too, and take ${seconds(rowOf(all, String(2 * s.degree)).iteration_s).text} in place of
+       would fit, too, and take ${seconds(rowOf(all, String(2 * s.degree)).iteration_s).text} instead of
        ${seconds(rowOf(all, s.degree).iteration_s).text}.`},
     {id: "half", ask: "How slow must NVLink be before two GPUs to a layer wait for half of the step? One sequence at a time.",
      check: (s, {degrees: all}) => wanted([s.micro === "1", `Sequences at a time: ${s.micro}.`], [waits(all, "2") > .5, `They wait
        for ${percent(waits(all, "2")).text}.`]),
-     hints: ["The row “2 GPUs”, the column “of the step”.", "It is about as fast as a network card of 200 Gb/s."],
+     hints: ["The row “2 GPUs”, the column “Share of the step”.", "It is about as fast as a network card of 200 Gb/s."],
      why: ({degrees: all}, s) => `At ${s.wire} they wait for ${percent(waits(all, "2")).text}: tensor parallelism stays inside a
        node.`},
     {id: "slow", ask: "NVLink has 25 GB/s. Which number of GPUs to a layer is the fastest that fits?",

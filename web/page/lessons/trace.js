@@ -52,7 +52,7 @@ export default {
     const {bubble, pipeline_comm: sends, data_comm: gradients} = json.breakdown_s;
     return [
       picture(made["timeline.svg"], `The ${s.kind} trace: ${seconds(json.iteration_s).text}`),
-      table({caption: "Ranks", columns: ["", "Layers", "Works for", "Idle"], rows}),
+      table({caption: "Ranks", columns: ["", "Layers", "Busy", "Idle"], rows}),
       table({caption: "The rank that ends last", columns: ["", "Step", "Waits for others", "Waits for messages",
         "Waits for gradients"],
              rows: [{cells: ["", seconds(json.iteration_s), seconds(bubble), seconds(sends), seconds(gradients)]}]}),
@@ -74,13 +74,13 @@ export default {
        ${seconds(one.json.breakdown_s.pipeline_comm).text} for messages. A network twice as fast would not help.`},
     {id: "mend", ask: `Mend the first trace without another GPU: move a layer so that its step is a tenth shorter. Eight
      micro-batches.`,
-     check: (s, {trace, before}) => wanted([s.kind === "first", "That is another trace."], [s.m === "8", `There are ${s.m}
+     check: (s, {trace, before}) => wanted([s.kind === "first", "This is not the first trace."], [s.m === "8", `There are ${s.m}
        micro-batches.`],
                                            [trace.json.iteration_s <= .9 * before.json.iteration_s,
                                             `The step takes ${seconds(trace.json.iteration_s).text}; it took
                                               ${seconds(before.json.iteration_s).text}.`]),
      hints: ["A slow rank with fewer layers is no longer slow.", "Take it from rank 5."],
-     why: ({trace, before}) => `${seconds(before.json.iteration_s).text} become ${seconds(trace.json.iteration_s).text}. Rank 0 had
+     why: ({trace, before}) => `${seconds(before.json.iteration_s).text} becomes ${seconds(trace.json.iteration_s).text}. Rank 0 had
        time: embedding and two layers are less than three.`},
     {id: "work", ask: "The second trace: the rank that works longest has a sound GPU. What is wrong?",
      options: ["it has more layers than others", "its GPU is slow", "its link is slow"], commands: () =>
