@@ -97,7 +97,7 @@ TEST_CASE("a file and a distribution") {
 
 TEST_CASE("what cannot act is refused") {
   const auto refused = [](const Sets& sets) { return contract::refusal(kModel, sets); };
-  CHECK(contract::says(refused({"batch.packing=pack"}), "'packing' is of documents"));
+  CHECK(contract::says(refused({"batch.packing=pack"}), "'packing' needs the lengths of documents"));
   CHECK(contract::says(refused(fixed(2048, {"batch.document_mask=true"})), "set 'packing' to pack"));
   CHECK(
       contract::says(refused(fixed(2048, contract::with(kMasked, {"training.attention=unfused"}))), "whatever a mask"));

@@ -98,7 +98,7 @@ TEST_CASE("commands that need one scenario say so") {
 
 TEST_CASE("impossible input is refused with its rule") {
   const std::pair<std::string, const char*> cases[] = {
-      {jobs_of(kNarrow, "0-5", "5-10"), "node 5 has two jobs"},
+      {jobs_of(kNarrow, "0-5", "5-10"), "node 5 is given to two jobs"},
       {jobs_of(kNarrow, "0-5", "6-12"), "node 12 does not exist"},
       {jobs_of(kNarrow, "0-5", "11-6"), "'nodes' must be a range"},
       {jobs_of(kNarrow, "0-5", "most"), "'nodes' must be a range"},

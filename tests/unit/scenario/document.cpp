@@ -255,7 +255,7 @@ TEST_CASE("wrong --set options are named") {
       {"batch", "--set batch: error: write KEY=VALUE"},  {"=1", "--set =1: error: write KEY=VALUE"},
       {"a=", "--set a=: error: has no value after '='"}, {"a=[1", "--set a=[1: error: not valid YAML: a '['"},
       {"a..b=1", "'a..b' is not a path of keys"},        {"a={x: 1, x: 2}", "duplicate key 'x'"},
-      {"l.5=1", "'5' is no entry of a list of 2"},
+      {"l.5=1", "'5' is not an entry of this list of 2"},
   };
   for (const auto& [set, error] : cases) {
     Parsed p("l: [1, 2]\n");
