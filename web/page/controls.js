@@ -5,9 +5,10 @@
 // States hold strings, which are words of command lines as they are.
 import {element} from "./dom.js";
 
-// "12 GB/s" for the word 12GB/s.
-const spaced = word => word.replace(/^(\d+(?:\.\d+)?)([KMGT]?i?B(?:\/s)?)$/, "$1 $2");
-const shown = (control, value) => control.texts?.[(control.steps ?? control.options)?.indexOf(value)] ?? spaced(value);
+// "12 GB/s" for the word 12GB/s, "65,536" for 65536.
+const readable = word => word.replace(/^(\d+(?:\.\d+)?)([KMGT]?i?B(?:\/s)?|%)$/, "$1 $2")
+  .replace(/^\d{4,}$/, digits => Number(digits).toLocaleString("en"));
+const shown = (control, value) => control.texts?.[(control.steps ?? control.options)?.indexOf(value)] ?? readable(value);
 
 // A message where `text` is no value of the control, else nothing.
 export function mistake(control, text) {
