@@ -6,7 +6,7 @@
 import {element} from "./dom.js";
 
 // "12 GB/s" for the word 12GB/s, "65,536" for 65536.
-const readable = word => word.replace(/^(\d+(?:\.\d+)?)([KMGT]?i?B(?:\/s)?|%)$/, "$1 $2")
+export const readable = word => word.replace(/^(\d+(?:\.\d+)?)([KMGT]?i?B(?:\/s)?|%)$/, "$1 $2")
   .replace(/^\d{4,}$/, digits => Number(digits).toLocaleString("en"));
 const shown = (control, value) => control.texts?.[(control.steps ?? control.options)?.indexOf(value)] ?? readable(value);
 

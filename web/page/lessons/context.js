@@ -1,3 +1,4 @@
+import {readable} from "../controls.js";
 import {picture, table} from "../dom.js";
 import {least, wanted} from "../tasks.js";
 import {gibibytes, percent, seconds, yes} from "../units.js";
@@ -86,7 +87,7 @@ export default {
      below 10 % of the step.`,
      check: (s, {degrees: all}) => {
        const run = at(all, s.degree), share = run.error ? 1 : run.breakdown_s.context_comm / run.iteration_s;
-       return wanted([s.wire === "25GB/s", `NVLink has ${s.wire}.`], [s.degree === "8", `${s.degree} GPUs share a sequence.`],
+       return wanted([s.wire === "25GB/s", `NVLink has ${readable(s.wire)}.`], [s.degree === "8", `${s.degree} GPUs share a sequence.`],
                      [share < .1, `${percent(share).text} of the step waits.`]);
      },
      hints: ["Attention grows with the square of the tokens, what is sent only with the tokens."],

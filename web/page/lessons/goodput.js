@@ -1,3 +1,4 @@
+import {readable} from "../controls.js";
 import {curves} from "../curves.js";
 import {note, picture, table} from "../dom.js";
 import {least, wanted} from "../tasks.js";
@@ -92,7 +93,7 @@ export default {
        storage, to ${percent(best(restart).goodput).text} with the restart.`},
     {id: "async", ask: "30 failures per 1,000 node-days: reach a goodput of 95 % with storage of 20 GB/s.",
      check: (s, {one: {json}}) => wanted([s.failures === "30", `Failures: ${s.failures}.`], [s.rate === "20GB/s", `Storage:
-       ${s.rate}.`],
+       ${readable(s.rate)}.`],
                                          [json.job.goodput >= .95, `Goodput is ${percent(json.job.goodput).text}.`]),
      hints: ["Let ranks copy to their hosts, which write while training goes on.",
        "Then a checkpoint hardly stops anything: write it more often, and restart sooner."],

@@ -1,3 +1,4 @@
+import {readable} from "../controls.js";
 import {picture, table} from "../dom.js";
 import {least, wanted} from "../tasks.js";
 import {gibibytes, percent, seconds, yes} from "../units.js";
@@ -65,7 +66,7 @@ export default {
      check: (s, {degrees: all}) => wanted([s.micro === "1", `Sequences at a time: ${s.micro}.`], [waits(all, "2") > .5, `They wait
        for ${percent(waits(all, "2")).text}.`]),
      hints: ["The row “2 GPUs”, the column “Share of the step”.", "It is about as fast as a network card of 200 Gb/s."],
-     why: ({degrees: all}, s) => `At ${s.wire} they wait for ${percent(waits(all, "2")).text}: tensor parallelism stays inside a
+     why: ({degrees: all}, s) => `At ${readable(s.wire)} they wait for ${percent(waits(all, "2")).text}: tensor parallelism stays inside a
        node.`},
     {id: "slow", ask: "NVLink has 25 GB/s. Which number of GPUs to a layer is the fastest that fits?",
      options: degrees.map(degree => degree === "1" ? "one" : degree), commands: () => ({all: compared({wire: "25GB/s",
