@@ -18,8 +18,8 @@ export default {
   title: "Offload: memory beside the GPU",
   text: `<p>What a GPU does not need at once may stay in the memory of its host, or on a disk. ZeRO-Offload keeps gradients and
     optimizer states there and lets the CPU update: 10 billion parameters train on one V100. The price is the link to the host and
-    the speed of its memory: the more a step computes for each byte that moves, the smaller the part of it that waits. That part is
-    the <em>efficiency</em>: what the step would take without waiting, over what it takes.</p>`,
+    the speed of its memory: the more a step computes for each byte that moves, the smaller the part of it that waits. The
+    <em>efficiency</em> is what the step would take without waiting, over what it takes.</p>`,
   controls: [
     {key: "optimizer", label: "Optimizer states and gradients", value: "host", options: places},
     {key: "wire", label: "Link to the host (PCIe)", value: "12GB/s",
