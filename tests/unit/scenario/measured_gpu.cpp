@@ -222,7 +222,7 @@ TEST_CASE("the profile of another GPU is refused") {
   CHECK(refused(p, "dgx-a100-80g") ==
         "profile 'lab' was measured on GPU 'NVIDIA H200', but cluster 'dgx-a100-80g' has GPU 'a100-80g-sxm': the one "
         "measured has 132 multiprocessors, the other 108; leave 'profile' out, or measure that GPU");
-  CHECK(refused(p, "dgx-h100").find("has the GPU 'h100-80g-sxm': their names differ") != std::string::npos);
+  CHECK(refused(p, "dgx-h100").find("has GPU 'h100-80g-sxm': their names differ") != std::string::npos);
   p.gpu->gpu.name = "NVIDIA H100 80GB HBM3";
   CHECK(refused(p, "dgx-h100").find("150 GB of memory, the other 85") != std::string::npos);
   p.gpu->gpu.memory = Bytes(85'028'765'696);

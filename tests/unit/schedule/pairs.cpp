@@ -58,7 +58,7 @@ TEST_CASE("a pair is a forward and one backward that do not need each other") {
   const Problem problem = uniform_problem(1, 2, 1, Time(1), Time(1), Time(1), Time(0));
   const auto error = [&](const char* row) { return user_error([&] { replay(listed({row}), problem); }); };
   check_contains(error("(0F0;0B0)OVERLAP_F_B,0F1,0B1"), "cell 0 (0B0): runs before its forward");
-  check_contains(error("0F0,(0F1;0F1)OVERLAP_F_B"), "cell 1: 0F1 is marked to overlap with 0F1; a pair is a forward");
+  check_contains(error("0F0,(0F1;0F1)OVERLAP_F_B"), "cell 1: 0F1 is marked to overlap with 0F1; only a forward");
   check_contains(error("0F0,0I0,(0F1;0W0)OVERLAP_F_B"), "0F1 is marked to overlap with 0W0");
   check_contains(error("0F0,(0F1"), "0F1 is marked to overlap with the end of the program");
   check_contains(error("0F0,(0B0;0F1)OVERLAP_F_B"), "0B0 is marked to overlap with 0F1");
