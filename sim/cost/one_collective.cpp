@@ -215,7 +215,7 @@ OneCollective step_by_step(const CommunicationModel& model, const CollectiveQues
                                   [&](const auto& candidate) { return candidate.algorithm == one.algorithm; });
   INVARIANT(found != one.quote.candidates.end(), "an algorithm is no candidate of its kind");
   if (!found->form)
-    throw UserError(fmt::format("{} cannot run here: it {}", one.algorithm->name,
+    throw UserError(fmt::format("{} cannot run here: {}", one.algorithm->name,
                                 collective::reason(*found, one.quote.shape, model.runtime())));
   one.form = *found->form;
   one.share = found->share, one.shared = found->shared;

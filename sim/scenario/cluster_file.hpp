@@ -16,9 +16,9 @@ struct NamedCluster {
   std::vector<std::string> warnings;
 };
 
-// `name`: in configs/clusters, or whatever else the scenario key `cluster` takes; `sets`: KEY=VALUE of its keys.
-// Throws UserError with all errors at once.
-NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets = {},
+// `name`: in configs/clusters, or a file, which describes a cluster or is a scenario that has one; `sets`: KEY=VALUE of
+// its keys, with or without "cluster." before them. Throws UserError with all errors at once.
+NamedCluster load_named_cluster(const std::string& name, std::vector<std::string> sets = {},
                                 const Files& files = disk());
 
 // `faults` of a scenario as a text of its own: "[{nic: 3, rate: 0}]", for that machine. Throws UserError.

@@ -362,9 +362,10 @@ void size_cluster(Context& context, ClusterChoice& cluster, ParallelismChoice& p
   }
 }
 
-NamedCluster load_named_cluster(const std::string& name, const std::vector<std::string>& sets, const Files& files) {
-  Context context(files);
-  // {use: name}, so that --set can replace keys below it.
+namespace {
+
+// {use: name}, so that --set can replace keys below it.
+const Node* used(Context& context, const std::string& name) {
   auto& documents = context.documents;
   Node* map = documents.make(Node::Kind::map, *documents.read_text("{}", "--cluster " + name));
   map->line = map->column = 0;
@@ -372,11 +373,34 @@ NamedCluster load_named_cluster(const std::string& name, const std::vector<std::
   Node* use = documents.make(Node::Kind::scalar, *map);
   key->text = "use", use->text = name;
   map->entries.push_back({key, use});
-  const Node* root = documents.set(map, sets);
+  return map;
+}
+
+// A file of the user's own, which describes a cluster or is a scenario that has one.
+const Node* cluster_of(Context& context, const std::string& file) {
+  const Node* root = context.documents.read_file(file);
+  const Node* cluster = root ? root->find("cluster") : nullptr;
+  if (!cluster) return root;
+  if (root->find("faults"))
+    context.problems.warn(root->find("faults")->where(), "faults are no part of a cluster; name them by --faults");
+  return cluster->kind == Node::Kind::scalar ? used(context, cluster->text) : cluster;
+}
+
+}  // namespace
+
+NamedCluster load_named_cluster(const std::string& name, std::vector<std::string> sets, const Files& files) {
+  Context context(files);
+  // As keys of a scenario are called, too.
+  constexpr std::string_view kSection = "cluster.";
+  for (auto& set : sets)
+    if (set.starts_with(kSection)) set.erase(0, kSection.size());
+  const bool own = name.ends_with(".yaml");
+  const Node* root = context.documents.set(own ? cluster_of(context, name) : used(context, name), sets);
   auto choice = root ? load_cluster(context, *root) : std::nullopt;
   if (choice) split_by_links(context, *choice);
   context.problems.throw_if_any();
   NamedCluster cluster{choice->spec, choice->curves, choice->nodes || choice->gpus, {}};
+  if (own && cluster.spec.name == "inline") cluster.spec.name = name;
   if (choice->gpus) {
     cluster.spec.nodes = nodes_for(*choice->gpus, cluster.spec);
     take_part_of_node(cluster.spec, *choice->gpus / cluster.spec.nodes);

@@ -33,9 +33,11 @@ const Node* named(Context& context, const Node& name, const std::string& folder,
   const bool own = name.text.ends_with(".yaml") && name.text.find('/') != std::string::npos;
   const auto path = own ? beside(name, name.text) : context.home + "/" + folder + "/" + name.text + ".yaml";
   if (!own && (!is_name(name.text) || !context.files.exists(path))) {
-    const auto names = names_in(context, folder);
-    context.problems.error(name.where(),
-                           fmt::format("unknown {} {}{}", what, in_quotes(name.text), suggestion(name.text, names)));
+    auto hint = suggestion(name.text, names_in(context, folder));
+    if (hint.empty())
+      hint = fmt::format("; 'rehearse list {}' has them all",
+                         what == "model" ? "models" : folder.substr(folder.find('/') + 1));
+    context.problems.error(name.where(), fmt::format("unknown {} {}{}", what, in_quotes(name.text), hint));
     return nullptr;
   }
   const Node* root = context.documents.read_file(path);
