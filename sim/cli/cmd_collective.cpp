@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -33,20 +34,23 @@ CommandText collective_text() {
           "Shows one collective on one machine, step by step: who sends what, bytes on every link,\n"
           "the closed form with its numbers, the algorithm that the machine's library would choose, and why.",
       .more =
-          "NAME is a kind (all-reduce, all-gather, reduce-scatter, all-to-all, broadcast), which shows NCCL's\n"
-          "choice, or one algorithm:\n" +
+          "NAME is a kind (all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, shift), which shows\n"
+          "the library's choice, or one algorithm:\n" +
           algorithms +
           "or dispatch or combine: tokens on their way to experts and back, as in a training step, with --tokens,\n"
           "--hidden, --experts, --top-k, --dispatcher and --precision.\n"
           "Sizes are those of the whole array, as in nccl-tests. With n ranks, bus bandwidth is algorithm bandwidth\n"
           "x 2(n-1)/n for all-reduce, x 1 for broadcast and x (n-1)/n for others.\n"
           "--set changes keys of the cluster, such as links.scale_up.bandwidth; without 'nodes' the machine\n"
-          "is as large as the ranks need. With --faults, rings run at the rate of their slowest member.\n",
+          "is as large as the ranks need. With --faults, rings run at the rate of their slowest member.\n"
+          "With --backend ranks perform it, what was measured stands beside the prediction, and over hosts ('rehearse\n"
+          "hosts') the bytes on each link, too.\n",
       .example =
           "  rehearse collective all-reduce --ranks 8 --size 1GiB\n"
           "  rehearse collective ring-all-reduce --ranks 4 --svg ring.svg\n"
           "  rehearse collective all-to-all --ranks 64 --per-node 4 --set links.scale_out.bandwidth=200Gb/s\n"
-          "  rehearse collective dispatch --ranks 32 --dispatcher deepep --precision fp8\n",
+          "  rehearse collective dispatch --ranks 32 --dispatcher deepep --precision fp8\n"
+          "  rehearse collective ring-all-reduce --ranks 2 --size 1MB --cluster this-machine --backend mpi\n",
       .takes_set = true};
 }
 
@@ -73,6 +77,20 @@ Version nccl_version(const std::string& text) {
 // How many, or as many as usual.
 std::int64_t count(const char* option, const std::string& text, std::int64_t usual) {
   return text.empty() ? usual : std::int64_t(whole_number(option, text, 1, 1'000'000'000));
+}
+
+constexpr std::array kOfTokens{"tokens", "hidden", "experts", "top-k", "dispatcher", "precision", "loads"};
+
+// Options that would have no effect.
+void refuse_others(const CommandLine& line, const std::string& name, bool experts) {
+  if (!experts) {
+    for (const char* option : kOfTokens)
+      if (line.has(option))
+        throw UserError(fmt::format("--{} belongs to dispatch and combine, not to {}", option, name));
+    return;
+  }
+  for (const char* option : {"size", "nccl", "svg", "html"})
+    if (line.has(option)) throw UserError(fmt::format("--{} has no effect on {}; leave it out", option, name));
 }
 
 // What `dispatch` and `combine` ask.
@@ -103,23 +121,36 @@ struct Tokens {
 
 constexpr std::uint32_t kMostPerformed = 256;
 
+// What is predicted of the links outside of nodes.
+HostLinks between_nodes(const cost::OneCollective& one) {
+  HostLinks links;
+  for (const auto& link : one.links)
+    if (std::min(link.from.kind, link.to.kind) >= cluster::DeviceKind::nic)
+      links[fmt::format("{} to {}", cluster::name(link.from), cluster::name(link.to))] = {link.bytes,
+                                                                                          link.rate.value()};
+  return links;
+}
+
 // `algorithm`: null: the library's choice.
 std::optional<explore::Performed> perform_collective(const AlonePerforming& o, const cost::CommunicationModel& model,
                                                      const graph::Work& work, const graph::Collective& moves,
-                                                     const collective::Algorithm* algorithm, std::uint32_t per_node,
-                                                     double predicted, const Arguments& arguments,
-                                                     const CommonOptions& common) {
+                                                     const collective::Algorithm* algorithm, bool named,
+                                                     std::uint32_t per_node, double predicted, const HostLinks& links,
+                                                     const Arguments& arguments, const CommonOptions& common) {
   const std::uint32_t ranks = moves.group.ranks;
   if (ranks > kMostPerformed)
     throw UserError(fmt::format("--backend performs collectives of up to {} ranks, not {}", kMostPerformed, ranks));
   const auto how = collectives_asked(o.collectives, o.backend, backend::Compute::timed);
-  if (moves.kind == CollectiveKind::broadcast && how == backend::Collectives::library)
-    throw UserError("a broadcast is performed by its own steps alone; leave --collectives library out");
+  if (named && how == backend::Collectives::library)
+    throw UserError(
+        fmt::format("the library chooses its own algorithm, whatever is named; perform {} by --collectives own, or ask "
+                    "for '{}'",
+                    algorithm->name, name(moves.kind)));
   const auto backend = open_backend(o.backend, "collective", arguments);
   const auto what = lower::one_collective(work, ranks, per_node, seconds(predicted));
   const std::vector executions(what.graph.works().size(),
                                model.execution(moves.group, moves.kind, moves.size, algorithm));
-  return perform(o, *backend, what, predicted, executions, common);
+  return perform(o, *backend, what, predicted, executions, links, common);
 }
 
 }  // namespace
@@ -135,7 +166,9 @@ int run_collective(Session& session, const Arguments& arguments) {
       {"ranks", "N", "GPUs that take part, 2 or more", &ranks},
       {"per-node", "G", "GPUs used in each node, evenly spaced (default: all)", &per_node},
       {"size", "SIZE", "size of the array, such as 64MiB (default 1GiB)", &size},
-      {"cluster", "NAME", "a name from 'rehearse list clusters' (default dgx-h100)", &machine},
+      {"cluster", "NAME",
+       "a name from 'rehearse list clusters' (default dgx-h100), or a file: a cluster, or a scenario that has one",
+       &machine},
       {"faults", "LIST", "faults of the machine, as in a scenario: '[{nic: 3, rate: 0}]'", &faults},
       {"nccl", "VERSION",
        fmt::format("NCCL's version, which decides what algorithms there are (default {})", show(kNewestNccl)), &nccl},
@@ -159,6 +192,8 @@ int run_collective(Session& session, const Arguments& arguments) {
   const auto name = one_operand(text, *line, "the name of a collective");
   const bool experts = name == "dispatch" || name == "combine";
   auto question = cost::named_collective(experts ? "all-to-all" : name);
+  refuse_others(*line, name, experts);
+  check(*line, performing);
   if (!line->has("ranks")) throw UserError("missing --ranks; see 'rehearse collective --help'");
   question.ranks = static_cast<std::uint32_t>(whole_number("--ranks", ranks, 1, kMostRanks));
   if (question.ranks < 2) throw UserError("--ranks must be at least 2: one rank has no peer");
@@ -171,24 +206,23 @@ int run_collective(Session& session, const Arguments& arguments) {
   const auto group = cost::place(question, cluster.spec, cluster.sized);
   if (line->has("faults"))
     cluster.spec = cluster::with_faults(cluster.spec, scenario::named_faults(faults, cluster.spec));
-  check(*line, performing);
-  if (!experts && line->has("loads")) throw UserError("--loads belongs to dispatch and combine");
   const cost::CommunicationModel model(cluster.spec, cluster.curves,
                                        line->has("nccl") ? nccl_version(nccl) : kNewestNccl);
   std::optional<explore::Performed> done;
   std::optional<report::PerformedAlone> performed;
   // False: another rank reports.
   const auto perform_it = [&](const graph::Work& work, const graph::Collective& moves,
-                              const collective::Algorithm* algorithm, double predicted) {
+                              const collective::Algorithm* algorithm, double predicted, const HostLinks& links) {
     if (performing.backend.empty()) return true;
     const auto per_node = std::uint32_t(std::min<std::int64_t>(group.ranks, cluster.spec.gpus_per_node / group.stride));
-    done = perform_collective(performing, model, work, moves, algorithm, per_node, predicted, arguments, common);
-    if (done) performed.emplace(done->timeline, predicted, done->collectives);
+    done = perform_collective(performing, model, work, moves, algorithm, question.algorithm != nullptr, per_node,
+                              predicted, links, arguments, common);
+    if (done) performed.emplace(done->timeline, predicted, done->collectives, done->links);
     return done.has_value();
   };
   if (experts) {
     const auto one = cost::one_dispatch(cluster.spec, cluster.curves, tokens.question(name == "combine"), group);
-    if (!perform_it(one.work, cost::CostModel::as_all_to_all(one.work), nullptr, one.seconds)) return 0;
+    if (!perform_it(one.work, cost::CostModel::as_all_to_all(one.work), nullptr, one.seconds, {})) return 0;
     const report::TokenExchange exchange{one, performed ? &*performed : nullptr};
     emit_report(common, {.text = [&] { return report::to_text(exchange, text_style(common)); },
                          .json = [&] { return report::dispatch_answer().json_text(exchange); },
@@ -197,10 +231,10 @@ int run_collective(Session& session, const Arguments& arguments) {
   }
   const auto one = cost::step_by_step(model, question, group);
   const graph::Collective work{.kind = question.kind, .size = question.size, .group = group};
-  if (!perform_it(work, work, one.algorithm, one.seconds)) return 0;
+  if (!perform_it(work, work, one.algorithm, one.seconds, between_nodes(one))) return 0;
   const report::Exchange exchange{model, one, performed ? &*performed : nullptr};
   write_pages(common, pages,
-              [&] { return report::collective_page(model, one, as_asked(session, "collective", arguments, "")); });
+              [&] { return report::collective_page(exchange, as_asked(session, "collective", arguments, "")); });
   emit_report(common, {.text = [&] { return report::to_text(exchange, text_style(common)); },
                        .json = [&] { return report::collective_answer().json_text(exchange); },
                        .csv = [&] { return report::to_csv(one); }});

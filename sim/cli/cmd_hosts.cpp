@@ -38,6 +38,8 @@ const CommandText kHostsText{
         "  rehearse hosts up tests/hosts/three-hosts.yaml\n"
         "  rehearse hosts run tests/hosts/three-hosts.yaml -- --iterations 5\n"
         "  rehearse hosts run tests/hosts/three-hosts.yaml -- mpirun -n 3 hostname\n"
+        "  rehearse hosts run -- rehearse collective all-reduce --ranks 3 --size 8MB --cluster "
+        "tests/hosts/three-hosts.yaml --backend mpi\n"
         "  rehearse hosts down",
     .takes_set = true,
     .choices = kActions};

@@ -75,7 +75,7 @@ std::optional<explore::Performed> perform_plan(const AlonePerforming& o, const r
                                                const CommonOptions& common) {
   const auto backend = open_backend(o.backend, "reshard", arguments);
   if (backend->devices() > 0) throw UserError("plans were never sent between GPUs; use --backend mpi or loopback");
-  return perform(o, *backend, lower::resharded(question, answer), answer.seconds, {}, common);
+  return perform(o, *backend, lower::resharded(question, answer), answer.seconds, {}, {}, common);
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ int run_reshard(Session& session, const Arguments& arguments) {
   }
   const report::Planned planned{question, result, performed ? &*performed : nullptr};
   write_pages(common, pages, [&] {
-    return report::reshard_page(question, result, as_asked(session, "reshard", arguments, line->operands.front()));
+    return report::reshard_page(planned, as_asked(session, "reshard", arguments, line->operands.front()));
   });
   emit_report(common, {.text = [&] { return report::to_text(planned, text_style(common)); },
                        .json = [&] { return report::reshard_answer().json_text(planned); },

@@ -56,6 +56,12 @@ struct HostsRequest {
 // What mpirun calls in the place of ssh, first behind `hosts`; not a user option.
 inline constexpr const char* kEnterHost = "enter";
 
+// One way of a link between hosts: what the kernel has counted on it until now, and its rate in bytes a second.
+struct HostLink {
+  double bytes = 0, rate = 0;
+};
+using HostLinks = std::map<std::string, HostLink>;
+
 class Performer {
  public:
   virtual ~Performer() = default;
@@ -76,9 +82,8 @@ class Performer {
   // `hosts`: makes, shows, uses and removes hosts on this machine. Both return the exit status.
   virtual int hosts(const HostsRequest& request, const CommonOptions& common) const = 0;
   virtual int enter_host(const Arguments& arguments) const = 0;
-  // Inside of `hosts run`: the bytes that the kernel has counted on each link until now, one way, by the name that
-  // predictions have for it. Empty elsewhere.
-  virtual std::map<std::string, double> link_bytes() const = 0;
+  // Inside of `hosts run`: each link, one way, by the name that predictions have for it. Empty elsewhere.
+  virtual HostLinks host_links() const = 0;
 
   // Runs the parsed command; `arguments`: all of its own, for ranks that are processes. Returns the exit status.
   virtual int calibrate(const Calibration& what, const Arguments& arguments, const CommonOptions& common) const = 0;

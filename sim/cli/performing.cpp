@@ -39,6 +39,17 @@ void check_count(const char* option, int value, int least) {
     throw UserError(fmt::format("{} must be a whole number from {} to {}, found {}", option, least, kMost, value));
 }
 
+Time timeout_of(const std::string& text) {
+  Time timeout;
+  try {
+    timeout = parse_time(text);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("--timeout: {}", error.what()));
+  }
+  if (timeout <= Time{}) throw UserError("--timeout must be longer than nothing, for example 60s");
+  return timeout;
+}
+
 std::unique_ptr<backend::Backend> open_backend(const std::string& backend, const std::string& command,
                                                const Arguments& arguments) {
   Arguments whole{command};
@@ -101,12 +112,7 @@ Performing begin_performing(const std::string& name, const Arguments& arguments,
   std::optional<backend::Compute> compute;
   if (!o.compute.empty()) compute = o.compute == "real" ? backend::Compute::real : backend::Compute::timed;
   check_count("--warmup", run.warmup, 0), check_count("--iterations", run.iterations, 1);
-  try {
-    run.timeout = parse_time(o.timeout);
-  } catch (const UserError& error) {
-    throw UserError(fmt::format("--timeout: {}", error.what()));
-  }
-  if (run.timeout <= Time{}) throw UserError("--timeout must be longer than nothing, for example 60s");
+  run.timeout = timeout_of(o.timeout);
 
   performing.what = explore::load_performable(scenario, common.set, compute, o.backend, common.session.files());
   run.compute = performing.what.compute;
@@ -135,20 +141,25 @@ bool of_this_machine(const Performing& p) {
   return p.options.compute == backend::Compute::timed || p.what.scenario.concrete->cluster.name == "this-machine";
 }
 
-// What has passed the links since `before`, beside what was predicted of an iteration.
-std::vector<answer::Measured::Link> counted(const std::map<std::string, double>& before,
-                                            const std::map<std::string, double>& predicted, int iterations) {
+}  // namespace
+
+HostLinks host_links(const std::string& backend) {
+  return backend == "mpi" && performer().reports(backend) ? performer().host_links() : HostLinks();
+}
+
+std::vector<answer::Measured::Link> counted(const HostLinks& before, const std::map<std::string, double>& predicted,
+                                            int iterations) {
   std::vector<answer::Measured::Link> all;
-  for (const auto& [link, bytes] : performer().link_bytes()) {
-    const auto said = predicted.find(link), begun = before.find(link);
+  if (before.empty()) return all;
+  for (const auto& [link, now] : performer().host_links()) {
+    const auto said = predicted.find(link);
+    const auto begun = before.find(link);
     all.push_back({link, said == predicted.end() ? 0 : said->second,
-                   (bytes - (begun == before.end() ? 0 : begun->second)) / iterations});
+                   (now.bytes - (begun == before.end() ? 0 : begun->second.bytes)) / iterations});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.counted > b.counted; });
   return all;
 }
-
-}  // namespace
 
 explore::Performed perform(const Performing& p, const CommonOptions& common) {
   if (p.backend->devices() == 0) performer().refuse_crowding(p.options, p.predicted.graph().ranks().size());
@@ -165,8 +176,7 @@ explore::Performed perform(const Performing& p, const CommonOptions& common) {
     line.note(fmt::format("predicted is {}, not this machine", p.what.scenario.concrete->cluster.name));
   }
   options.progress = [&](int ended) { line.done(std::uint64_t(ended)); };
-  const bool counts = p.backend->name() == "mpi" && performer().reports("mpi");
-  const auto before = counts ? performer().link_bytes() : std::map<std::string, double>();
+  const auto before = host_links(p.backend->name());
   auto performed = explore::perform(*p.predicted.lowered, *p.backend, options);
   if (!before.empty()) performed.links = counted(before, answer::link_bytes(*p.predicted.lowered), all);
   return performed;

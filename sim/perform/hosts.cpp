@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -145,7 +146,13 @@ std::vector<std::string> changes_of(const Json& state) {
 
 // The command itself; or measuring the scenario over its hosts, with the options that were given.
 std::vector<std::string> words(const HostsRequest& request, const Json& state, const cli::CommonOptions& common) {
-  if (!request.command.empty() && !request.command.front().starts_with('-')) return request.command;
+  if (!request.command.empty() && !request.command.front().starts_with('-')) {
+    if (common.format_given || !common.output.empty())
+      throw UserError(
+          fmt::format("hosts run: what '{}' writes is its own; give --format and --output behind --, if it has them",
+                      request.command.front()));
+    return request.command;
+  }
   if (!request.loaded)
     throw UserError("hosts run: say what is to run behind --, or give a scenario, which is measured then");
   std::vector<std::string> all{launch::this_program(), "measure", request.scenario, "--backend", "mpi"};
@@ -158,6 +165,10 @@ std::vector<std::string> words(const HostsRequest& request, const Json& state, c
   auto sets = common.set;
   for (auto& change : changes_of(state)) sets.push_back(std::move(change));
   for (const auto& set : sets) all.insert(all.end(), {"--set", set});
+  constexpr std::array kFormats{"text", "json", "csv"};
+  if (common.format_given) all.insert(all.end(), {"--format", kFormats[std::size_t(common.format)]});
+  if (!common.output.empty()) all.insert(all.end(), {"--output", common.output});
+  if (common.quiet) all.emplace_back("--quiet");
   all.insert(all.end(), request.command.begin(), request.command.end());
   return all;
 }
@@ -185,6 +196,9 @@ int hosts(const HostsRequest& request, const cli::CommonOptions& common) {
     case Action::up: {
       const auto plan = plan_of(request, request.scale);
       const auto described = changes(request.loaded->concrete->cluster, plan.scale);
+      if (const auto before = hosts::state_of(request.name))
+        cli::warn(common, {fmt::format("the hosts '{}', made from {}, are replaced; --name makes others beside them",
+                                       request.name, before->find("scenario")->text())});
       const auto state = hosts::up(plan, {.set = request.name, .scenario = request.scenario, .changes = described});
       try {
         if (request.write_scaled) request.write_scaled(described);
@@ -197,8 +211,15 @@ int hosts(const HostsRequest& request, const cli::CommonOptions& common) {
     }
     case Action::down: {
       const bool any = hosts::down(request.name);
-      if (!common.quiet)
-        cli::emit_report(common, fmt::format("hosts {}: {}\n", request.name, any ? "removed" : "none were there"));
+      const Json said{{"name", request.name}, {"removed", any}};
+      cli::emit_report(
+          common,
+          {.text = [&] { return fmt::format("hosts {}: {}\n", request.name, any ? "removed" : "none were there"); },
+           .json = [&] { return said.dump(2) + "\n"; },
+           .csv =
+               [&] {
+                 return page::csv_line({"name", "removed"}) + page::csv_line({request.name, any ? "yes" : "no"});
+               }});
       return 0;
     }
     case Action::show:
@@ -228,14 +249,15 @@ int enter_host(const cli::Arguments& arguments) {
   hosts::enter(arguments[0], arguments[1], {arguments.begin() + 2, arguments.end()});
 }
 
-std::map<std::string, double> link_bytes() {
+cli::HostLinks host_links() {
   const char* set = std::getenv("REHEARSAL_HOSTS");
   if (!set) return {};
-  std::map<std::string, double> all;
+  cli::HostLinks all;
   const auto state = hosts::show(set);
   for (const auto& link : state.find("links")->items()) {
-    all[link.find("there")->text()] = link.find("sent_bytes")->real();
-    all[link.find("back")->text()] = link.find("received_bytes")->real();
+    const double rate = link.find("rate_bytes_per_s")->real();
+    all[link.find("there")->text()] = {link.find("sent_bytes")->real(), rate};
+    all[link.find("back")->text()] = {link.find("received_bytes")->real(), rate};
   }
   return all;
 }

@@ -12,6 +12,6 @@ int hosts(const cli::HostsRequest& request, const cli::CommonOptions& common);
 // `arguments`: the set, the host, and what is to run there.
 int enter_host(const cli::Arguments& arguments);
 
-std::map<std::string, double> link_bytes();
+cli::HostLinks host_links();
 
 }  // namespace rehearsal::perform

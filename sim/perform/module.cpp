@@ -24,7 +24,7 @@ class Performer : public cli::Performer {
     return perform::hosts(request, common);
   }
   int enter_host(const cli::Arguments& arguments) const override { return perform::enter_host(arguments); }
-  std::map<std::string, double> link_bytes() const override { return perform::link_bytes(); }
+  cli::HostLinks host_links() const override { return perform::host_links(); }
   int calibrate(const cli::Calibration& what, const cli::Arguments& arguments,
                 const cli::CommonOptions& common) const override {
     return perform::calibrate(what, arguments, common);

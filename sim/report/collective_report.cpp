@@ -218,9 +218,7 @@ std::string to_text(const Exchange& exchange, const page::TextStyle& style) {
                                     std::size_t(style.width))) +
                      "\n\n";
   text += fmt::format("  Time        {}\n", paint.bold(time_text(one.seconds)));
-  if (exchange.performed) text += fmt::format("  Measured    {}\n", performed_note(*exchange.performed, paint));
-  if (exchange.performed && exchange.performed->collectives)
-    text += fmt::format("  Performed   {}\n", collectives_note(*exchange.performed->collectives));
+  if (exchange.performed) text += performed_lines(*exchange.performed, 12, paint);
   text += fmt::format(
       "  Algorithm   {}: {}{}\n", paint.bold(one.algorithm->name), one.why,
       one.chosen ? ""
@@ -234,9 +232,10 @@ std::string to_text(const Exchange& exchange, const page::TextStyle& style) {
   text += wrap("  " + one.algorithm->summary, std::size_t(style.width), "  ") + "\n";
 
   text += "\n" + paint.bold("Closed form") + "\n" + page::text(closed_form(model, one), paint, style.width);
+  const auto& library = model.runtime().library;  // this program's own has no versions
   text += "\n" +
-          paint.bold(fmt::format("Candidates by their closed forms ({} {})", model.runtime().library.title,
-                                 show(model.runtime().version))) +
+          paint.bold(fmt::format("Candidates by their closed forms ({}{})", library.title,
+                                 library.nccl_protocols ? " " + show(model.runtime().version) : "")) +
           "\n" + page::text(candidates(model, one), paint, style.width);
 
   if (one.steps.empty())
@@ -254,6 +253,7 @@ std::string to_text(const Exchange& exchange, const page::TextStyle& style) {
                                   "trees run at a time, and each leaves and enters by another one.",
                                   std::size_t(style.width - 2), "  ")) +
             "\n";
+  if (exchange.performed) text += disturbance_text(exchange.performed->timeline, style.width, paint);
   return fit(text, style.width);
 }
 

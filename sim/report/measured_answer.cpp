@@ -91,17 +91,6 @@ Shown<timeline::DeviceReport> device() {
       .figure("memory_taken_bytes", Unit::bytes, "taken", "of its memory", &DeviceReport::taken);
 }
 
-Shown<answer::Measured::Link> counted_link() {
-  using Link = answer::Measured::Link;
-  return Shown<Link>("Over hosts of this machine: what passed each link in an iteration, the most first.")
-      .figure("name", "link", "one way", &Link::name)
-      .figure("predicted_bytes", Unit::bytes, "predicted", "", &Link::predicted)
-      .figure("counted_bytes", Unit::bytes, "counted",
-              "by the kernel, with headers, answers and what started the ranks", &Link::counted)
-      .figure("counted_more", Unit::error, "more", "counted / predicted - 1",
-              [](auto& l) { return l.predicted > 0 ? std::optional(l.counted / l.predicted - 1) : std::nullopt; });
-}
-
 Shown<Verification> verification() {
   using V = Verification;
   return Shown<V>("Whether it trains what one rank alone trains.")
@@ -123,6 +112,17 @@ Shown<Verification> verification() {
 }
 
 }  // namespace
+
+Shown<answer::Measured::Link> counted_link() {
+  using Link = answer::Measured::Link;
+  return Shown<Link>("Over hosts of this machine: what passed each link in an iteration, the most first.")
+      .figure("name", "link", "one way", &Link::name)
+      .figure("predicted_bytes", Unit::bytes, "predicted", "", &Link::predicted)
+      .figure("counted_bytes", Unit::bytes, "counted",
+              "by the kernel, with headers, answers and what started the ranks", &Link::counted)
+      .figure("counted_more", Unit::error, "more", "counted / predicted - 1",
+              [](auto& l) { return l.predicted > 0 ? std::optional(l.counted / l.predicted - 1) : std::nullopt; });
+}
 
 Shown<Result> measured_answer() {
   return Shown<Result>()

@@ -43,7 +43,7 @@ void measured_facts(const answer::Result& run, std::vector<Fact>& facts) {
                      predicted_error(m.predicted / m.iterations.median - 1) + " than measured"});
   if (const auto clocks = clocks_note(timeline); !clocks.empty()) facts.push_back({"Clocks", {clocks}});
   if (m.collectives) facts.push_back({"Collectives", {collectives_note(*m.collectives)}});
-  if (const auto links = links_note(m); !links.empty()) facts.push_back({"Links", {links}});
+  if (const auto links = links_note(m.links); !links.empty()) facts.push_back({"Links", {links}});
   if (const auto& peaks = timeline.peak_bytes; !peaks.empty())
     facts.push_back(
         {"High water",
@@ -85,16 +85,16 @@ std::string clocks_note(const timeline::Timeline& timeline) {
                      show(timeline.clock_error));
 }
 
-std::string links_note(const answer::Measured& measured) {
+std::string links_note(const std::vector<answer::Measured::Link>& links) {
   double least = 1e300, most = -1e300;
   std::size_t used = 0;
-  for (const auto& link : measured.links) {
+  for (const auto& link : links) {
     if (link.predicted <= 0) continue;
     const double more = link.counted / link.predicted - 1;
     ++used, least = std::min(least, more), most = std::max(most, more);
   }
   if (used == 0) return "";
-  const auto& first = measured.links.front();
+  const auto& first = links.front();
   return fmt::format("{} carried {} in a step, {} predicted; on all {} that are used {} to {} of the prediction",
                      first.name, show(bytes(first.counted)), show(bytes(first.predicted)), used,
                      show_amount(least, Unit::error), show_amount(most, Unit::error));

@@ -14,7 +14,7 @@ std::string iterations_note(const timeline::Spread& iterations);
 std::string collectives_note(backend::Collectives how);
 
 // What passed the links of hosts beside what was predicted, the most used one by name; empty where nothing counted it.
-std::string links_note(const answer::Measured& measured);
+std::string links_note(const std::vector<answer::Measured::Link>& links);
 
 // How well the clocks of several hosts were aligned; empty on one.
 std::string clocks_note(const timeline::Timeline& timeline);

@@ -28,9 +28,9 @@ page::Page compare_page(std::span<const CompareRow> rows, std::span<const std::s
 page::Page plan_page(const Plan& plan, const Asked& asked);
 page::Page explain_page(const Explanation& explanation, const Asked& asked);
 page::Page validate_page(const Validation& validation, const Asked& asked);
-page::Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked);
+page::Page reshard_page(const Planned& planned, const Asked& asked);
 page::Page balance_page(const balance::Question& question, const balance::Answer& answer, const Asked& asked);
-page::Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked);
+page::Page collective_page(const Exchange& exchange, const Asked& asked);
 page::Page groups_page(const GroupMap& map, const Asked& asked);
 // One schedule, or several on a common time scale. Throws UserError as to_svg does.
 page::Page schedule_page(std::span<const schedule::Evaluation> results, const Asked& asked);

@@ -4,6 +4,7 @@
 
 #include "base/quantity_text.hpp"
 #include "report/measured_text.hpp"
+#include "report/run_report.hpp"
 
 namespace rehearsal::report {
 namespace {
@@ -24,13 +25,36 @@ Shown<PerformedAlone> performed_alone() {
                 .figures(Unit::seconds, "median_s", &Spread::median, "p10_s", &Spread::p10, "p90_s", &Spread::p90),
             [](auto& p) { return timeline::spread(p.timeline); })
       .figure("error", Unit::share, "error", "predicted over measured, minus 1", error)
+      .figure("clock_error_s", Unit::seconds, "clocks", "of several hosts: by how much two may be apart",
+              [](auto& p) {
+                return p.timeline.clock_error > Time{} ? std::optional(p.timeline.clock_error) : std::nullopt;
+              })
+      .or_left_out()
+      .rows("link_bytes", counted_link(), [](auto& p) { return p.links.empty() ? nullptr : &p.links; })
+      .or_left_out()
       .figure("disturbances", [](auto& p) { return p.timeline.disturbances; });
 }
 
-std::string performed_note(const PerformedAlone& performed, const page::Paint& paint) {
-  const auto spread = timeline::spread(performed.timeline);
-  return fmt::format("{} over {}, {}; predicted {}", paint.bold(show(spread.median)), performed.timeline.backend,
-                     iterations_note(spread), predicted_error(error(performed)));
+std::string performed_lines(const PerformedAlone& p, int label, const page::Paint& paint) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& words) {
+    if (!words.empty()) text += fmt::format("  {:<{}}{}\n", name, label, words);
+  };
+  const auto spread = timeline::spread(p.timeline);
+  line("Measured", fmt::format("{} over {}, {}; predicted {}", paint.bold(show(spread.median)), p.timeline.backend,
+                               iterations_note(spread), predicted_error(error(p))));
+  if (p.collectives) line("Performed", collectives_note(*p.collectives));
+  line("Links", links_note(p.links));
+  line("Clocks", clocks_note(p.timeline));
+  return text;
+}
+
+std::vector<page::Fact> performed_facts(const PerformedAlone& p) {
+  const auto spread = timeline::spread(p.timeline);
+  return {{"measured",
+           {show(spread.median), to_seconds(spread.median), "/measured/median_s"},
+           fmt::format("over {}, {}; predicted {}", p.timeline.backend, iterations_note(spread),
+                       predicted_error(error(p)))}};
 }
 
 }  // namespace rehearsal::report

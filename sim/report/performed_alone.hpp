@@ -2,7 +2,9 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "answer/predict.hpp"
 #include "backend/backend.hpp"
 #include "page/page.hpp"
 #include "report/shown.hpp"
@@ -13,10 +15,14 @@ struct PerformedAlone {
   const timeline::Timeline& timeline;
   double predicted;                                      // s
   std::optional<backend::Collectives> collectives = {};  // where one was performed
+  std::vector<answer::Measured::Link> links = {};        // over hosts of this machine
 };
 Shown<PerformedAlone> performed_alone();
 
-// "1.20 s over mpi, median of 3; ...; predicted 2.3 % shorter"
-std::string performed_note(const PerformedAlone& performed, const page::Paint& paint);
+// "  Measured    1.20 s over mpi, median of 3; ...; predicted 2.3 % shorter", and what else there is to say, with
+// labels of a width; below all else, what disturbed it.
+std::string performed_lines(const PerformedAlone& performed, int label, const page::Paint& paint);
+// The same for a page.
+std::vector<page::Fact> performed_facts(const PerformedAlone& performed);
 
 }  // namespace rehearsal::report

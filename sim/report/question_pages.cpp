@@ -55,17 +55,20 @@ std::string say_once(Table& table) {
   return said.empty() ? said : said + ".";
 }
 
-Page reshard_page(const reshard::Question& question, const reshard::Answer& answer, const Asked& asked) {
+Page reshard_page(const Planned& planned, const Asked& asked) {
+  const auto& [question, answer, performed] = planned;
   const auto& plan = answer.plan;
   auto page = begin(question.name.empty() ? "A resharding" : question.name,
                     fmt::format("planner {}; {} transfer{}", question.planner, grouped(answer.transfers.size()),
                                 answer.transfers.size() == 1 ? "" : "s"));
   const auto described = reshard_answer();
-  const auto json = described.json({question, answer});
+  const auto json = described.json(planned);
   const Showing shown(json, described.items());
   std::vector<Fact> facts{shown.fact("/makespan", "elements over one NIC"),
                           shown.fact("/lower_bound", plan.optimal() ? "reached: proven optimal" : "not reached")};
   if (answer.seconds > 0) facts.push_back(shown.fact("/time_s"));
+  if (performed)
+    for (auto& fact : performed_facts(*performed)) facts.push_back(std::move(fact));
   page.sections.push_back({"The answer", {{"", Facts{std::move(facts)}}}});
   if (!answer.warnings.empty()) page.sections.back().blocks.push_back({"Warnings", Entries{answer.warnings}});
   auto drawing = drawing_of(question, answer);
@@ -113,18 +116,23 @@ Page balance_page(const balance::Question& question, const balance::Answer& answ
   return page;
 }
 
-Page collective_page(const cost::CommunicationModel& model, const cost::OneCollective& one, const Asked& asked) {
+Page collective_page(const Exchange& exchange, const Asked& asked) {
+  const auto& model = exchange.model;
+  const auto& one = exchange.one;
   auto page = begin(fmt::format("{} of {} on {} ranks", one.algorithm ? one.algorithm->name : "a collective",
                                 show(one.question.size), one.question.ranks),
                     one.why);
   const auto described = collective_answer();
-  const auto json = described.json({model, one});
+  const auto json = described.json(exchange);
   const Showing shown(json, described.items());
   const double steps = double(one.steps.size());
+  std::vector<Fact> facts{shown.fact("/time_s"),
+                          shown.fact("/busbw_bytes_per_s", "as nccl-tests counts"),
+                          {"steps", {show_amount(steps, Unit::none), steps}}};
+  if (exchange.performed)
+    for (auto& fact : performed_facts(*exchange.performed)) facts.push_back(std::move(fact));
   page.sections.push_back({"The answer",
-                           {{"", Facts{{shown.fact("/time_s"),
-                                        shown.fact("/busbw_bytes_per_s", "as nccl-tests counts"),
-                                        {"steps", {show_amount(steps, Unit::none), steps}}}}},
+                           {{"", Facts{std::move(facts)}},
                             {"Its closed form", headed(closed_form(model, one))},
                             {"Candidates by their closed forms", headed(candidates(model, one))}}});
   page.sections.push_back({"Step by step", {picture("steps", [&] { return Picture{to_svg(one)}; })}});

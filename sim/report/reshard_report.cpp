@@ -158,7 +158,7 @@ std::string to_text(const Planned& planned, const page::TextStyle& style) {
   text += fmt::format("  Lower bound  {}: {}\n", grouped(std::uint64_t(plan.lower_bound)), paint.bold(verdict(plan)));
   text += fmt::format("  Time         {} with latency, NVLink and {} chunks per broadcast\n",
                       paint.bold(show(seconds(answer.seconds))), grouped(std::uint64_t(answer.chunks)));
-  if (measured) text += fmt::format("  Measured     {}\n", performed_note(*measured, paint));
+  if (measured) text += performed_lines(*measured, 13, paint);
   text += fmt::format("  Bandwidth    {}, at most {}\n\n", paint.bold(rate(answer.bandwidth())),
                       rate(answer.bandwidth_bound));
 
@@ -180,7 +180,8 @@ std::string to_text(const Planned& planned, const page::TextStyle& style) {
   if (count > kMostTableRows)
     text += paint.dim(fmt::format("{} more; --format csv or json lists all", count - kMostTableRows)) + "\n";
   return fit(text + notes("Assumptions", question.assumptions, style.width, paint) +
-                 notes("Warnings", answer.warnings, style.width, paint),
+                 notes("Warnings", answer.warnings, style.width, paint) +
+                 (measured ? disturbance_text(measured->timeline, style.width, paint) : ""),
              style.width);
 }
 

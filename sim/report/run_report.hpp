@@ -24,6 +24,7 @@ Shown<answer::Summary> who_and_what();
 Shown<answer::Contended> contended_resource();
 // The keys of a performed step alone.
 Shown<Result> measured_answer();
+Shown<answer::Measured::Link> counted_link();
 // Memory of each tier over time, by category: of the GPU that holds most, and for hosts and disks of all GPUs of the
 // node that holds most. Each with its peak and capacity.
 std::string memory_svg(const Result& answer, page::Length room = page::kWide);

@@ -167,7 +167,7 @@ std::string validate_text(const Validation& v, const page::TextStyle& style) {
                         v.within_tolerance() ? "holds" : paint.bold("DOES NOT HOLD"));
   if (const auto& how = v.measured.measured->collectives)
     text += fmt::format("  Collectives  {}\n", collectives_note(*how));
-  if (const auto links = links_note(*v.measured.measured); !links.empty())
+  if (const auto links = links_note(v.measured.measured->links); !links.empty())
     text += fmt::format("  Links        {}\n", links);
   if (const auto clocks = clocks_note(v.measured.timeline); !clocks.empty())
     text += fmt::format("  Clocks       {}\n", clocks);

@@ -41,6 +41,24 @@ def uneven():
     print(f"uneven experts: {counted:.0f} bytes counted, {predicted:.0f} predicted")
 
 
+def alone():
+    """Each kind by its steps and by the library; by its steps, every link carries what is predicted."""
+    for kind in "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "shift":
+        for who in "own", "library":
+            ran = hosts("run", "--", BINARY, "collective", kind, "--ranks", "3", "--size", "4MB", "--cluster", SCENARIO, "--backend", "mpi",
+                        "--collectives", who, "--format", "json")
+            answer = json.loads(done(ran))
+            assert ran.stderr == "" and answer["measured"]["collectives"] == who, (ran.stderr, answer["measured"])
+            used = [row for row in answer["measured"]["link_bytes"] if row["predicted_bytes"] > 0]
+            assert len(used) >= 4, answer["measured"]
+            for row in used if who == "own" else []:
+                assert 1.004 < row["counted_bytes"] / row["predicted_bytes"] < 1.05, (kind, row)
+    ran = hosts("run", "--", BINARY, "collective", "all-reduce", "--ranks", "3", "--size", "64kB", "--cluster", SCENARIO, "--set",
+                "cluster.links.scale_out.bandwidth=4Gb/s", "--backend", "mpi")
+    assert re.search(r"  Links +node [012] NIC 0|  Links +leaf 0.0", done(ran)), ran.stdout
+    assert "the prediction is of another cluster than these hosts" in ran.stderr, ran.stderr
+
+
 def clocks():
     """Each rank's clock is an hour ahead of the one before; without aligning them, no step would begin in time."""
     if call("unshare", "--time", "--fork", "true").returncode != 0:
@@ -76,6 +94,7 @@ def main():
         state = json.loads(done(hosts("up", SCENARIO, "--format", "json")))
         links()
         uneven()
+        alone()
         clocks()
         calibrated(state["links"][0]["stream_bytes_per_s"])
     finally:

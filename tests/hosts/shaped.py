@@ -90,10 +90,12 @@ def ranks_have_hosts():
     out = done(hosts("run", SCENARIO, "--every-rank", "--", "sh", "-c", "echo $RANK-$WORLD_SIZE-$(hostname)"))
     assert sorted(out.split()) == ["0-3-node0", "1-3-node1", "2-3-node2"], out
     assert hosts("run", SCENARIO, "--", "sh", "-c", "exit 5").returncode == 5
+    ran = hosts("run", SCENARIO, "--format", "json", "--", "hostname")
+    assert ran.returncode == 2 and "behind --" in ran.stderr, ran
 
 
 def measured(said):
-    answer = json.loads(done(hosts("run", SCENARIO, "--", "--warmup", "1", "--iterations", "2", "--format", "json")))
+    answer = json.loads(done(hosts("run", SCENARIO, "--format", "json", "--", "--warmup", "1", "--iterations", "2")))
     # Each replica sends 2 (n-1)/n of the gradients in fp32; no run can be faster than its NIC.
     parameters = 4 * (12 * 256 * 256) + 8192 * 256  # layers and the table of tokens; the rest is less than a percent
     least = 4 * parameters * 2 * (ALL_RANKS - 1) / ALL_RANKS / said
@@ -165,7 +167,9 @@ def two_sets():
     assert busy.returncode == 3 and "in use" in busy.stderr, busy
     using.terminate()
     assert using.wait(timeout=10) == 128 + signal.SIGTERM
-    done(hosts("down", name=other))
+    again = hosts("up", SCENARIO, name=other)
+    assert "are replaced" in again.stderr, again
+    assert json.loads(done(hosts("down", "--format", "json", name=other))) == {"name": other, "removed": True}
     assert hosts("show").returncode == 0  # the other set is still there
 
 
