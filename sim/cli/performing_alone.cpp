@@ -9,6 +9,7 @@
 #include "cli/performer.hpp"
 #include "cli/performing.hpp"
 #include "cli/progress.hpp"
+#include "page/page.hpp"
 
 namespace rehearsal::cli {
 
@@ -50,7 +51,8 @@ void warn_of_other_hosts(const HostLinks& hosts, const HostLinks& predicted, con
       return warn(common, {fmt::format("the prediction is of another cluster than these hosts: {} has {}, and {} here; "
                                        "name the scenario that they were made of by --cluster, with the changes that "
                                        "'rehearse hosts show' lists",
-                                       name, show_amount(said.rate, Unit::rate), show_amount(rate, Unit::rate))});
+                                       name, page::show_amount(said.rate, page::Unit::rate),
+                                       page::show_amount(rate, page::Unit::rate))});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "page/grid.hpp"
 #include "page/layout.hpp"
 #include "page/svg.hpp"
+#include "report/measured_text.hpp"
 #include "report/performed_alone.hpp"
 #include "reshard/routes.hpp"
 #include "timeline/compare.hpp"
