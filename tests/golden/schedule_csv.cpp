@@ -178,7 +178,7 @@ TEST_CASE("a scenario takes its order from a file beside it, and runs like the s
     return "";
   };
   folder.write("bad.csv", "0F0,0B0\n1B0,1F0\n");
-  CHECK(refused("{file: bad.csv}").find("bad.csv:2:1: error: rank 1, cell 0 (1B0): comes before 1F0") !=
+  CHECK(refused("{file: bad.csv}").find("bad.csv:2:1: error: rank 1, cell 0 (1B0): runs before 1F0") !=
         std::string::npos);
   CHECK(refused("{file: gone.csv}").find("s.yaml:3:18: error: '") != std::string::npos);
   CHECK(refused("{file: mine.csv, name: 1f1b}").find("not both") != std::string::npos);
