@@ -28,7 +28,7 @@ std::span<const Move> Routine::of_step(std::uint32_t step) const {
                                       [](const Move& move, std::uint32_t at) { return move.step < at; });
   const auto last =
       std::upper_bound(first, moves.end(), step, [](std::uint32_t at, const Move& move) { return at < move.step; });
-  return {first, last};
+  return std::span(moves).subspan(std::size_t(first - moves.begin()), std::size_t(last - first));
 }
 
 Routine routine(const Execution& execution, std::uint32_t member) {
