@@ -314,10 +314,9 @@ std::string to_text(const TokenExchange& exchange, const page::TextStyle& style)
       fmt::format("{} by {}: {} tokens of {} values on each of {} ranks, {} of {} experts per token\n\n", way(one),
                   dispatcher(one), q.tokens, q.hidden, one.work.group.ranks, q.per_token, q.experts);
   text += fmt::format(
-      "  time     {:>9.4g} ms{}\n", one.seconds * 1e3,
+      "  Time     {:>9.4g} ms{}\n", one.seconds * 1e3,
       one.work.loads.empty() ? "" : fmt::format(", by the busiest rank: {:.3g} times the mean", one.work.load));
-  if (exchange.performed)
-    text += fmt::format("  measured {}\n", performed_note(*exchange.performed, Paint{style.color}));
+  if (exchange.performed) text += performed_lines(*exchange.performed, 9, Paint{style.color});
   return text + line("NVLink", one.sent.inside, one.inside_rate()) + line("RDMA", one.sent.out, one.out_rate());
 }
 
