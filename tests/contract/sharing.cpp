@@ -155,12 +155,14 @@ TEST_CASE("no resource carries more than it can") {
     std::vector<Wide> carried(resources);
     each_run(shared.graph, [&](const engine::Actor& actor, WorkId work, std::uint64_t task) {
       std::map<std::uint32_t, Wide> taken;
-      for (const auto& phase : phases(shared.demands, actor, work))
-        for (const auto& flow : phase.flows)
+      const auto row = phases(shared.demands, actor, work);
+      for (const std::uint32_t number : row.order)
+        for (const auto& flow : row.phases[number].flows)
           for (const auto& use : flow.uses) {
-            const Wide units = Wide{use.weight} * flow.rate * flow.moving.count() * phase.count;
+            const auto lasts = flow.moving.count() * row.phases[number].count;
+            const Wide units = Wide{use.weight} * flow.rate * lasts;
             carried[use.resource] += units;
-            taken[use.resource] += units + use.hold * flow.moving.count() * phase.count;
+            taken[use.resource] += units + use.hold * lasts;
           }
       for (const auto& [resource, units] : taken)
         all[resource].push_back({timeline.start[task], timeline.end[task], units});
