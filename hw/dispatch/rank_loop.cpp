@@ -276,6 +276,7 @@ struct RankLoop::Impl {
       case Act::collective:
         if (lane.skip) break;
         join(lane, task);
+        if (!real) waits_until(now + duration(task));  // nothing counts as a move until it is over
         lane.state = State::meeting;
         return;
       case Act::beside:
@@ -332,7 +333,7 @@ struct RankLoop::Impl {
     begins(lane, task, at);
     if (!out) return end(lane, task, at);
     if (!real && !transport.has_wire()) lane.wire = at + held(task);
-    if (out->arrives) waits_until(*out->arrives);
+    if (!real || out->arrives) waits_until(out->arrives.value_or(at + duration(task)));
     if (!real && graph::is_serial(lane.lane)) return busy(lane, out->arrives.value_or(now + duration(task)));
     end(lane, task, std::max(at, out->arrives.value_or(at)), out->arrives.has_value());
   }

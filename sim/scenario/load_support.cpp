@@ -42,8 +42,8 @@ const Description& support_fields() {
 }
 
 Support load_support(Context& context, const Node* given, const std::string& name) {
-  const auto names = names_in(context, "configs/frameworks");
   const Node* node = nullptr;
+  const auto names = name.empty() ? std::vector<std::string>() : names_in(context, "configs/frameworks");
   if (std::find(names.begin(), names.end(), name) != names.end())
     if (const Node* profile = context.documents.read_file(context.home + "/configs/frameworks/" + name + ".yaml"))
       node = profile->find("supports");
