@@ -112,8 +112,9 @@ struct Tokens {
     q.dispatcher = found->second, q.narrow = precision == "fp8";
     std::istringstream list(loads);
     for (std::string load; std::getline(list, load, ',');) q.loads.push_back(parse_number(load));
-    if (std::ranges::any_of(q.loads, [](double load) { return !(load >= 0 && load < 1e15); }) ||
-        (!q.loads.empty() && std::ranges::max(q.loads) <= 0))
+    const auto begin = q.loads.begin(), end = q.loads.end();
+    if (std::any_of(begin, end, [](double load) { return !(load >= 0 && load < 1e15); }) ||
+        (begin != end && *std::max_element(begin, end) <= 0))
       throw UserError("--loads are numbers of 0 and more, and not all 0: '3,1,1,1'; found '" + loads + "'");
     return q;
   }
