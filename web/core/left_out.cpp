@@ -28,6 +28,11 @@ int run_completion(Session&, const Arguments&) { return elsewhere(); }
 // Of `reshard --backend` and `collective --backend`.
 backend::Collectives collectives_asked(const std::string&, const std::string&, backend::Compute) { elsewhere(); }
 void check_count(const char*, int, int) { elsewhere(); }
+Time timeout_of(const std::string&) { elsewhere(); }
+HostLinks host_links(const std::string&) { elsewhere(); }
+std::vector<answer::Measured::Link> counted(const HostLinks&, const std::map<std::string, double>&, int) {
+  elsewhere();
+}
 std::unique_ptr<backend::Backend> open_backend(const std::string&, const std::string&, const Arguments&) {
   elsewhere();
 }
