@@ -85,6 +85,12 @@ Performable load_performable(const std::string& path, const std::vector<std::str
   if (result.compute == Compute::real && uneven)
     scenario.warnings.emplace_back(
         "faults and groups of GPUs are predicted, not performed: ranks compute on the machine that is there");
+  // What moves inside a pass moves over wires as a task of its own; in a coarser one it would be waited out.
+  const auto& p = scenario.parallelism;
+  const bool moves =
+      scenario.concrete && !scenario.concrete->framework.native_kernels && p.tensor * p.context * p.expert > 1;
+  if (result.compute == Compute::timed && backend != "loopback" && moves)
+    scenario.simulate.detail = graph::Detail::operators;
   scenario.simulate.symmetry = false;
   scenario.simulate.iterations = 1;
   return result;

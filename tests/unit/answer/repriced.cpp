@@ -58,8 +58,8 @@ TEST_CASE("transfers between stages of other layouts and parameter servers are r
     };
     const auto base = answer::predict(with(""));
     const answer::Repricing repricing(base);
-    for (const char* set : {"cluster.gpu.memory_bandwidth=400 GB/s", "cluster.links.scale_out.bandwidth=1GB/s", "cluster.launch_factor=1.5",
-                            "framework.optimizer_bytes=55"}) {
+    for (const char* set :
+         {"cluster.gpu.memory_bandwidth=400 GB/s", "cluster.launch_factor=1.5", "framework.optimizer_bytes=55"}) {
       CAPTURE(file);
       CAPTURE(set);
       const auto other = with(set);
