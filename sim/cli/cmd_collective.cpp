@@ -218,7 +218,7 @@ int run_collective(Session& session, const Arguments& arguments) {
     const auto per_node = std::uint32_t(std::min<std::int64_t>(group.ranks, cluster.spec.gpus_per_node / group.stride));
     done = perform_collective(performing, model, work, moves, algorithm, question.algorithm != nullptr, per_node,
                               predicted, links, arguments, common);
-    if (done) performed.emplace(done->timeline, predicted, done->collectives, done->links);
+    if (done) performed.emplace(report::PerformedAlone{done->timeline, predicted, done->collectives, done->links});
     return done.has_value();
   };
   if (experts) {

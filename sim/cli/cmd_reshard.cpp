@@ -109,7 +109,7 @@ int run_reshard(Session& session, const Arguments& arguments) {
   if (!performing.backend.empty()) {
     done = perform_plan(performing, question, result, arguments, common);
     if (!done) return 0;
-    performed.emplace(done->timeline, result.seconds);
+    performed.emplace(report::PerformedAlone{done->timeline, result.seconds});
   }
   const report::Planned planned{question, result, performed ? &*performed : nullptr};
   write_pages(common, pages, [&] {
