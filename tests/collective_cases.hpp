@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,7 +85,7 @@ class Operands {
         second_(first_.size()) {
     std::fill(first_.begin(), first_.end(), std::byte{0x7b}),
         std::fill(second_.begin(), second_.end(), std::byte{0x7b});
-    if (c.uneven()) second_.resize(std::accumulate(blocks_.from.begin(), blocks_.from.end(), std::size_t{0}));
+    if (c.uneven()) second_.resize(blocks_.received());
     const std::size_t block = c.length * c.width();
     const bool gathers = c.kind == CollectiveKind::all_gather;
     const std::size_t start = gathers ? me * c.length : 0;

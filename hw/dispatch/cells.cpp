@@ -16,8 +16,6 @@ Range range(std::size_t whole, std::size_t parts, std::size_t part) {
   return {start(part), start(part + 1) - start(part)};
 }
 
-std::size_t sum(std::span<const std::size_t> all) { return std::accumulate(all.begin(), all.end(), std::size_t{0}); }
-
 }  // namespace
 
 std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kind, std::size_t width,
@@ -28,7 +26,7 @@ std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kin
   const bool to_all = kind == CollectiveKind::all_to_all;
   INVARIANT(gathers    ? in.size() * members == out.size()
             : scatters ? in.size() == out.size() * members
-            : blocks   ? in.size() == sum(blocks->to) && out.size() == sum(blocks->from)
+            : blocks   ? in.size() == blocks->sent() && out.size() == blocks->received()
                        : in.size() == out.size(),
             "a collective's operands fit each other");
   INVARIANT(!blocks || (to_all && parts == members), "an all-to-all has a block for each member");
@@ -47,7 +45,7 @@ std::vector<Cell> lay_out(const collective::Routine& routine, CollectiveKind kin
   const auto placed = [&](const std::vector<std::size_t> Blocks::*sizes, std::uint32_t count, std::uint32_t at) {
     if (!blocks) return range(whole, count, at);
     const auto& all = blocks->*sizes;
-    return Range{sum(std::span(all).first(at)) / width, all[at] / width};
+    return Range{std::accumulate(all.begin(), all.begin() + at, std::size_t{0}) / width, all[at] / width};
   };
   for (std::uint32_t part = 0; part < parts; ++part) {
     const auto [first, elements] = placed(&Blocks::to, parts, part);

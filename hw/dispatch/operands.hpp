@@ -1,6 +1,7 @@
 // What a member of a group brings to a collective.
 #pragma once
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,8 @@ namespace rehearsal::dispatch {
 struct Blocks {
   std::vector<std::size_t> to, from;
   bool empty() const { return to.empty(); }
+  std::size_t sent() const { return std::accumulate(to.begin(), to.end(), std::size_t{0}); }
+  std::size_t received() const { return std::accumulate(from.begin(), from.end(), std::size_t{0}); }
 };
 
 // As in NCCL. All-gather: own part in, all parts out. Reduce-scatter: all parts in, own sum out. All-reduce: equal

@@ -39,7 +39,7 @@ struct RankLoop::Impl {
     Time last_start, until;        // on the clock
     Time wire;                     // lanes of sends: when the wire is free for the next message
     std::vector<std::byte> dummy;  // operands of timed collectives over a wire
-    Blocks blocks;
+    Blocks blocks;                 // of the one that is performed
   };
 
   const graph::TaskGraph& graph;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace rehearsal::dispatch {
 
@@ -37,8 +36,7 @@ Lengths lengths_of(const graph::Dispatch& work, std::size_t members, std::size_t
   for (std::size_t m = 0; m < members; ++m) of_each.push_back(block(m));
   const std::vector<std::size_t> own(members, block(me));
   all.blocks = work.back ? Blocks{own, of_each} : Blocks{of_each, own};
-  all.in = std::accumulate(all.blocks.to.begin(), all.blocks.to.end(), std::size_t{0});
-  all.out = std::accumulate(all.blocks.from.begin(), all.blocks.from.end(), std::size_t{0});
+  all.in = all.blocks.sent(), all.out = all.blocks.received();
   return all;
 }
 

@@ -1,7 +1,6 @@
 #include "gpu/stream_steps.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include "base/error.hpp"
@@ -11,15 +10,14 @@ namespace {
 
 // NCCL's rule: whole = part x members.
 dispatch::Operands operands(const Fabric::Operation& operation, const Fabric::Member& member, std::uint32_t members) {
-  const auto bytes = [&](CollectiveKind of_parts, const std::vector<std::size_t>& blocks) {
-    if (!blocks.empty()) return std::accumulate(blocks.begin(), blocks.end(), std::size_t{0});
+  if (!member.blocks.empty())
+    return {{member.in, member.blocks.sent()}, {member.out, member.blocks.received()}, &member.blocks};
+  const auto bytes = [&](CollectiveKind of_parts) {
     const bool all_parts = operation.kind == of_parts || operation.kind == CollectiveKind::all_to_all;
     return static_cast<std::size_t>(operation.part) * (all_parts ? members : 1) *
            static_cast<std::size_t>(bytes_per_element(operation.precision));
   };
-  return {{member.in, bytes(CollectiveKind::reduce_scatter, member.blocks.to)},
-          {member.out, bytes(CollectiveKind::all_gather, member.blocks.from)},
-          member.blocks.empty() ? nullptr : &member.blocks};
+  return {{member.in, bytes(CollectiveKind::reduce_scatter)}, {member.out, bytes(CollectiveKind::all_gather)}};
 }
 
 }  // namespace

@@ -11,6 +11,12 @@ namespace {
 
 double error(const PerformedAlone& p) { return p.predicted / to_seconds(timeline::spread(p.timeline).median) - 1; }
 
+// "over mpi, median of 3; predicted 2.3 % shorter"
+std::string words(const PerformedAlone& p, const timeline::Spread& spread) {
+  return fmt::format("over {}, {}; predicted {}", p.timeline.backend, iterations_note(spread),
+                     predicted_error(error(p)));
+}
+
 }  // namespace
 
 Shown<PerformedAlone> performed_alone() {
@@ -41,8 +47,7 @@ std::string performed_lines(const PerformedAlone& p, int label, const page::Pain
     if (!words.empty()) text += fmt::format("  {:<{}}{}\n", name, label, words);
   };
   const auto spread = timeline::spread(p.timeline);
-  line("Measured", fmt::format("{} over {}, {}; predicted {}", paint.bold(show(spread.median)), p.timeline.backend,
-                               iterations_note(spread), predicted_error(error(p))));
+  line("Measured", paint.bold(show(spread.median)) + " " + words(p, spread));
   if (p.collectives) line("Performed", collectives_note(*p.collectives));
   line("Links", links_note(p.links));
   line("Clocks", clocks_note(p.timeline));
@@ -51,10 +56,7 @@ std::string performed_lines(const PerformedAlone& p, int label, const page::Pain
 
 std::vector<page::Fact> performed_facts(const PerformedAlone& p) {
   const auto spread = timeline::spread(p.timeline);
-  return {{"measured",
-           {show(spread.median), to_seconds(spread.median), "/measured/median_s"},
-           fmt::format("over {}, {}; predicted {}", p.timeline.backend, iterations_note(spread),
-                       predicted_error(error(p)))}};
+  return {{"measured", {show(spread.median), to_seconds(spread.median), "/measured/median_s"}, words(p, spread)}};
 }
 
 }  // namespace rehearsal::report
