@@ -1,7 +1,6 @@
 // What commands that perform a plan or a collective by itself share.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.hpp"
@@ -68,9 +67,7 @@ std::optional<explore::Performed> perform(const AlonePerforming& o, backend::Bac
   if (!hosts.empty()) warn_of_other_hosts(hosts, links, common);
   Progress progress(common, 1, reports);
   backend::RunOptions options;
-  // Nothing is seen of a collective until it is over.
-  constexpr double kLongest = 86400;
-  options.timeout = timeout_of(o.timeout) + seconds(std::min(predicted, kLongest));
+  options.timeout = timeout_of(o.timeout);
   options.durations = what.durations, options.held = what.held;
   options.collectives = collectives_asked(o.collectives, o.backend, options.compute), options.executions = executions;
   options.warmup = o.warmup, options.iterations = o.iterations;
